@@ -1,0 +1,26 @@
+# shellcheck shell=bash
+# Sourced by the scripts here: goes to the top of the tree and gives them one way to say things.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+# say WORDS: one line of progress, with the seconds since the script began.
+say() { printf '[%3ds] %s\n' "$SECONDS" "$*"; }
+
+# die WORDS: what is wrong and what to do about it; ends the script.
+die() {
+  printf '%s: %s\n' "$(basename "$0")" "$*" >&2
+  exit 1
+}
+
+# build PRESET [TARGET...]: configures the preset if it never was, and builds.
+build() {
+  local preset=$1 log
+  shift
+  log=build/$preset/configure.log
+  mkdir -p "build/$preset"
+  if ! cmake --preset "$preset" >"$log" 2>&1; then
+    cat "$log" >&2
+    die "configuring the preset $preset failed; its output is above and in $log"
+  fi
+  cmake --build --preset "$preset" -- "$@" || die "building the preset $preset failed"
+}
