@@ -1,0 +1,267 @@
+// Messages between the shim and the daemon, one per SOCK_SEQPACKET packet; layout only, no I/O.
+//
+//   shim    -> daemon   Hello (+ ledger memfd, + lock of a scratch directory it already has)
+//   daemon  -> shim     Welcome, or a Refusal and the end of the connection
+//   daemon  -> shim     Prepare, Commit (+ scratch files), Abort, Resume, ReleaseHost
+//   shim    -> daemon   one Reply to each of these, with the request's op_id
+//
+// Every message starts with a Header and has its type's exact size. The receiver copies the packet,
+// checks it with Check() and reads enums through the Is...() functions; fields that stay unknown
+// are an error, never a crash. Integers are in the byte order of the machine: the socket never
+// leaves it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+namespace parkade::wire {
+
+// Both sides send their version and the oldest they accept; each refuses what is older than that.
+constexpr uint32_t kVersion = 1;
+constexpr uint32_t kOldestAccepted = 1;
+constexpr uint32_t kMagic = 0x4b52'4150;  // "PARK"
+
+constexpr size_t kMaxTags = 16;     // tags with a policy of their own in one Commit
+constexpr size_t kMaxFiles = 8;     // scratch files in one Commit, one per striped directory
+constexpr size_t kMaxDevices = 16;  // GPUs of one process
+
+enum class Type : uint32_t {
+  kHello = 1,
+  kWelcome = 2,
+  kRefusal = 3,
+  kPrepare = 4,
+  kCommit = 5,
+  kAbort = 6,
+  kResume = 7,
+  kReleaseHost = 8,
+  kReply = 9,
+};
+
+// What pause does with a tag's bytes.
+enum class Policy : uint32_t { kHost = 1, kDisk = 2, kAuto = 3, kDiscard = 4, kKeep = 5 };
+constexpr bool IsPolicy(uint32_t v) { return v >= 1 && v <= 5; }
+
+// Whether application threads are held while bytes are out; see the word "gate" in docs/design.md.
+enum class GateMode : uint32_t { kClosed = 1, kOpen = 2 };
+constexpr bool IsGateMode(uint32_t v) { return v == 1 || v == 2; }
+
+enum class ProcessState : uint32_t {
+  kRunning = 1,
+  kPreparing = 2,  // gate closing, draining
+  kPrepared = 3,   // gate closed and drained, no byte moved
+  kEvicting = 4,
+  kPaused = 5,
+  kRestoring = 6,
+  kPartlyMoved = 7,  // every byte in one known place; the same call can be retried
+  kFailed = 8,       // the context is lost (sticky CUDA error); nothing can be moved
+};
+constexpr bool IsProcessState(uint32_t v) { return v >= 1 && v <= 8; }
+
+struct Header {
+  uint32_t magic;
+  Type type;      // unread until Check() has passed
+  uint32_t size;  // of the whole message, this header included
+  uint32_t zero;
+  uint64_t op_id;  // chosen by the daemon, repeated in the Reply; 0 in Hello, Welcome, Refusal
+};
+static_assert(sizeof(Header) == 24);
+
+struct Hello {
+  Header header;
+  uint32_t version;
+  uint32_t oldest_accepted;
+  int32_t pid;             // as this process sees itself; the daemon trusts SO_PEERCRED
+  int32_t rank;            // -1: unknown
+  uint64_t start_ticks;    // field 22 of /proc/self/stat
+  uint64_t pid_namespace;  // inode of /proc/self/ns/pid
+  uint64_t epoch;          // counts this process's connections, from 1
+  char boot_id[40];
+  char job[64];
+  char role[32];
+  char cell[32];
+  char shim_version[16];
+  char scratch[256];  // directory the process holds from an earlier daemon; empty: none
+  // Request of the process's environment, for when a request names none.
+  char wanted_scratch_base[256];
+  uint32_t default_policy;  // Policy
+  uint32_t zero;
+};
+static_assert(std::is_trivially_copyable_v<Hello> && sizeof(Hello) == 768);
+
+struct Welcome {
+  Header header;
+  uint32_t version;
+  uint32_t oldest_accepted;
+  char daemon_version[16];
+};
+static_assert(std::is_trivially_copyable_v<Welcome> && sizeof(Welcome) == 48);
+
+struct Refusal {
+  Header header;
+  uint32_t code;  // parkade::Code
+  uint32_t zero;
+  char reason[32];
+  char message[208];
+};
+static_assert(std::is_trivially_copyable_v<Refusal> && sizeof(Refusal) == 272);
+
+// Close the gate and drain. Nothing has moved when its Reply comes: either kPrepared, or an error
+// and everything as before. The Reply's stats carry the exact bytes a Commit would evict.
+struct Prepare {
+  Header header;
+  uint64_t drain_timeout_ns;  // from receipt; not drained by then: the gate opens
+  uint32_t gate_mode;         // GateMode
+  uint32_t zero;
+};
+static_assert(std::is_trivially_copyable_v<Prepare> && sizeof(Prepare) == 40);
+
+struct TagPolicy {
+  char tag[32];     // NUL-padded
+  uint32_t policy;  // Policy
+  uint32_t zero;
+};
+static_assert(sizeof(TagPolicy) == 40);
+
+// Evict. Only after Prepare. Bytes under kAuto go to the host up to host_bytes, the rest to the
+// files; under kHost and kDisk the grants are limits that must suffice (else an error, nothing
+// moved).
+struct Commit {
+  Header header;
+  uint64_t host_bytes;   // host memory granted for backups in all
+  uint64_t disk_bytes;   // preallocated in the files that come with this message, in all
+  uint64_t chunk_bytes;  // host staging for disk, whole size; multiple of 2 MiB
+  uint32_t policy;       // Policy of tags not named below
+  uint32_t tag_count;    // 0..kMaxTags
+  uint32_t file_count;   // descriptors in the packet's control data besides the lock, 0..kMaxFiles
+  uint32_t has_lock;     // 1: the first descriptor is the scratch directory's lock, to hold
+  TagPolicy tags[kMaxTags];
+  char scratch[256];  // the directory that the files are in; repeated in a later Hello
+};
+static_assert(std::is_trivially_copyable_v<Commit> && sizeof(Commit) == 960);
+
+// Before Commit: open the gate. During eviction: restore what was evicted, then open it. During
+// anything else: no effect. Answered when the process runs.
+struct Abort {
+  Header header;
+};
+static_assert(sizeof(Abort) == 24);
+
+struct Resume {
+  Header header;
+  uint32_t release_host;  // 1: give the host pool back afterwards, off the critical path
+  uint32_t zero;
+};
+static_assert(sizeof(Resume) == 32);
+
+// Give pinned host memory that holds no backup back to the system.
+struct ReleaseHost {
+  Header header;
+};
+static_assert(sizeof(ReleaseHost) == 24);
+
+// Measured figures of one operation. Times are wall-clock nanoseconds of each phase; phases
+// overlap.
+struct Stats {
+  uint64_t host_bytes;  // moved to or from host memory
+  uint64_t disk_bytes;  // moved to or from files
+  uint64_t discarded_bytes;
+  uint64_t kept_bytes;      // left in HBM by policy keep or because held
+  uint64_t released_bytes;  // physical HBM given back (pause) or taken (resume)
+  uint64_t gate_ns;         // closing the gate, waiting for threads inside
+  uint64_t drain_ns;
+  uint64_t move_ns;          // first copy to last release
+  uint64_t host_pool_bytes;  // pinned memory that the process holds afterwards
+  uint64_t pausable_bytes;   // what a Commit now would evict, before policies
+};
+static_assert(sizeof(Stats) == 80);
+
+struct Reply {
+  Header header;
+  uint32_t code;  // parkade::Code; 0: success
+  int32_t cuda;   // CUresult, or 0
+  int32_t os_errno;
+  uint32_t state;    // ProcessState afterwards
+  uint32_t already;  // 1: the process was already in the state asked for
+  int32_t device;    // ordinal in the process that the error is about, or -1
+  char reason[32];
+  char message[208];
+  Stats stats;
+};
+static_assert(std::is_trivially_copyable_v<Reply> && sizeof(Reply) == 368);
+
+constexpr size_t kMaxMessage = sizeof(Commit);
+
+// The size that a message of this type must have; 0 for an unknown type.
+constexpr size_t SizeOf(Type type) {
+  switch (type) {
+    case Type::kHello:
+      return sizeof(Hello);
+    case Type::kWelcome:
+      return sizeof(Welcome);
+    case Type::kRefusal:
+      return sizeof(Refusal);
+    case Type::kPrepare:
+      return sizeof(Prepare);
+    case Type::kCommit:
+      return sizeof(Commit);
+    case Type::kAbort:
+      return sizeof(Abort);
+    case Type::kResume:
+      return sizeof(Resume);
+    case Type::kReleaseHost:
+      return sizeof(ReleaseHost);
+    case Type::kReply:
+      return sizeof(Reply);
+  }
+  return 0;
+}
+
+template <typename M>
+constexpr Type TypeOf();
+template <>
+constexpr Type TypeOf<Hello>() {
+  return Type::kHello;
+}
+template <>
+constexpr Type TypeOf<Welcome>() {
+  return Type::kWelcome;
+}
+template <>
+constexpr Type TypeOf<Refusal>() {
+  return Type::kRefusal;
+}
+template <>
+constexpr Type TypeOf<Prepare>() {
+  return Type::kPrepare;
+}
+template <>
+constexpr Type TypeOf<Commit>() {
+  return Type::kCommit;
+}
+template <>
+constexpr Type TypeOf<Abort>() {
+  return Type::kAbort;
+}
+template <>
+constexpr Type TypeOf<Resume>() {
+  return Type::kResume;
+}
+template <>
+constexpr Type TypeOf<ReleaseHost>() {
+  return Type::kReleaseHost;
+}
+template <>
+constexpr Type TypeOf<Reply>() {
+  return Type::kReply;
+}
+
+// A zeroed message with its header filled.
+template <typename M>
+M Make(uint64_t op_id = 0) {
+  M message{};
+  message.header = {kMagic, TypeOf<M>(), sizeof(M), 0, op_id};
+  return message;
+}
+
+}  // namespace parkade::wire
