@@ -1,0 +1,62 @@
+// Range: one reserved address range with the physical handles behind it, the unit that pause moves.
+#pragma once
+
+#include <cuda.h>
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "common/bytes.h"
+
+namespace parkade::shim {
+
+// One physical handle; always mapped whole, at `offset` in its range.
+struct Piece {
+  Bytes offset;
+  Bytes bytes;                          // multiple of the device's granularity, at most kMaxPiece
+  CUmemGenericAllocationHandle handle;  // 0 while the piece is out
+};
+constexpr Bytes kMaxPiece = 512_MiB;  // larger handles would stop pause and handoff from pipelining
+
+// A part of a range that holds live bytes; offset and length are multiples of 4096, so that the
+// same extent suits direct I/O.
+struct Extent {
+  Bytes offset;
+  Bytes bytes;
+};
+
+// Where a range's bytes are while it is out. Owned by the range, made by pause/; destroying it
+// gives host memory back and forgets file space, so that freeing a paused allocation needs no GPU
+// call.
+class Backing {
+ public:
+  virtual ~Backing() = default;
+};
+
+enum class RangeState : uint8_t {
+  kResident,
+  kMoving,  // between the first and the last step of an evict or restore
+  kOut,     // nothing mapped, bytes in `backing`
+};
+
+class Slab;  // heap/slab.h: how a shared range is divided
+
+// Fields marked M are guarded by Heap::mu_; the others are constant after creation, but for
+// `pieces` handles, `extents` and `backing`, which belong to whoever has the range in kMoving.
+struct Range {
+  CUdeviceptr base = 0;
+  Bytes bytes = 0;              // reserved and mapped; multiple of the granularity
+  int device = 0;               // CUdevice ordinal
+  CUcontext context = nullptr;  // that was current when it was made
+  char tag[32] = {};
+  std::vector<Piece> pieces;                 // by offset, without gaps
+  std::unique_ptr<Slab> slab;                // M; null: one allocation owns the range
+  RangeState state = RangeState::kResident;  // M
+  bool doomed = false;                       // M; its last allocation was freed while it was moving
+  uint32_t live = 0;                         // M; allocations in it
+  std::vector<Extent> extents;               // filled when it begins to move out
+  std::unique_ptr<Backing> backing;
+};
+
+}  // namespace parkade::shim
