@@ -1,9 +1,11 @@
 // Gate: the switch in front of every driver call that submits work.
 //
 // Open path: a store to the thread's own slot and one load. Closing: set the switch, membarrier so
-// that every thread sees it or has shown itself inside, then wait until no thread is inside. A
-// thread at a closed gate sleeps on a futex, holds no lock, and can be ended by a signal.
+// that every thread either sees it or has shown itself inside, then wait until no thread is inside.
+// A thread at a closed gate sleeps on a futex, holds no lock, and can be ended by a signal.
 #pragma once
+
+#include <cuda.h>
 
 #include <atomic>
 #include <cstdint>
@@ -15,54 +17,73 @@ namespace parkade::shim {
 
 class Gate {
  public:
-  // Call around a gated driver call, on any thread. Enter returns when the gate is open; it nests
-  // (the driver may call back into a hooked function), and only the outermost call waits. The
-  // driver call's time inside counts as "inside": Close waits for it.
+  // Call around a gated driver call, on any thread. Enter returns when the gate is open. They nest
+  // (the driver may call back into a hooked function), and only the outermost Enter waits. The time
+  // between them counts as inside: Close waits for it.
   static void Enter() {
-    Slot& slot = *Mine();
+    if (mine_ == nullptr) [[unlikely]]
+      mine_ = Claim();
+    Slot& slot = *mine_;
     if (slot.depth++ != 0) return;
     slot.inside.store(1, std::memory_order_relaxed);
-    // The compiler may not reorder; the processor may, which Close's membarrier makes good.
+    // The compiler may not reorder the two; the processor may, which Close's membarrier makes good.
     std::atomic_signal_fence(std::memory_order_seq_cst);
-    if (__builtin_expect(closed_.load(std::memory_order_acquire) != 0, 0)) EnterSlow(slot);
+    if (state_.load(std::memory_order_acquire) != 0) [[unlikely]]
+      EnterSlow(slot);
   }
   static void Leave() {
-    Slot& slot = *Mine();
+    Slot& slot = *mine_;
     if (--slot.depth != 0) return;
-    slot.inside.store(0, std::memory_order_release);  // read by Close
+    slot.inside.store(0, std::memory_order_release);  // partner: the acquire load in AnyInside
     std::atomic_signal_fence(std::memory_order_seq_cst);
-    if (__builtin_expect(closed_.load(std::memory_order_relaxed) != 0, 0)) WakeCloser();
+    if (state_.load(std::memory_order_relaxed) != 0) [[unlikely]]
+      WakeCloser();
   }
 
-  // A thread that begins a stream capture: waits while captures are held back or the gate is
-  // closed, then counts the capture until CaptureEnded (or CaptureFailed when the driver refused).
-  static void CaptureBegins();
-  static void CaptureEnded();
+  // Before a thread asks the driver to begin a capture on `stream`: waits while captures are held
+  // back, then counts it. CaptureEnded when the driver refused, when the capture ended, and when
+  // the stream is destroyed; for a stream that does not capture it does nothing.
+  static void CaptureBegins(CUstream stream);
+  static void CaptureEnded(CUstream stream);
 
   // Holds back new captures and waits until none is under way, then closes the gate and waits until
-  // no thread is inside a gated call. Past `by` everything is open as before: FAILED_PRECONDITION
-  // with CAPTURE_ACTIVE or BUSY. One closer at a time: the operation thread.
+  // no thread is inside. Past `by` all is open as before: FAILED_PRECONDITION, CAPTURE_ACTIVE or
+  // BUSY. One closer at a time: the operation thread, which is itself never gated.
   static Result<void> Close(Deadline by);
+  // Also lets captures begin again. Harmless when open.
   static void Open();
-  static bool IsClosed() { return closed_.load(std::memory_order_acquire) != 0; }
+  static bool IsClosed() { return (state_.load(std::memory_order_acquire) & kClosed) != 0; }
 
-  // Threads that sleep at the gate now.
-  static uint32_t WaitingThreads();
+  // Threads that sleep at the gate now, those that wait to begin a capture included.
+  static uint32_t WaitingThreads() { return waiting_.load(std::memory_order_relaxed); }
 
-  // In a forked child: open, and no thread inside but this one.
+  // In a forked child: open, no captures, no thread inside.
   static void ResetAfterFork();
 
  private:
   struct alignas(64) Slot {
-    std::atomic<uint32_t> inside;  // partner: Close
-    uint32_t depth;                // the owning thread's alone
-    std::atomic<uint32_t> taken;   // claimed by a live thread
+    std::atomic<uint32_t> inside;  // written by the owning thread, read by Close
+    std::atomic<uint32_t> taken;
+    uint32_t depth;  // the owning thread's alone
   };
-  static Slot* Mine();
+  struct Chunk;
+
+  static Slot* Claim();
+  static void ReleaseSlot(void* slot);
   static void EnterSlow(Slot& slot);
   static void WakeCloser();
+  static bool AnyInside();
+  static Result<void> HoldCaptures(Deadline by, const std::atomic<bool>& cancel);
+  static void LetCapturesBegin();
 
-  static std::atomic<uint32_t> closed_;
+  static constexpr uint32_t kClosed = 1;
+  static constexpr uint32_t kNoMembarrier = 2;  // the kernel refuses it: Enter fences for itself
+
+  static std::atomic<uint32_t> state_;
+  static std::atomic<uint32_t> waiting_;
+  static std::atomic<uint32_t> left_;  // counts leavers while closing; the closer's futex
+  static Chunk first_chunk_;
+  static constinit thread_local Slot* mine_;
 };
 
 }  // namespace parkade::shim

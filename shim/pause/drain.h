@@ -1,0 +1,39 @@
+// Drain: waits until the GPU has finished all that was submitted, with a deadline, and without harm
+// to captures.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <vector>
+
+#include "common/deadline.h"
+#include "common/result.h"
+#include "shim/cuda/contexts.h"
+#include "shim/cuda/driver.h"
+#include "shim/heap/implicit_wait.h"
+
+namespace parkade::shim {
+
+class Drain {
+ public:
+  // All outlive it.
+  Drain(const Driver& driver, const Contexts& contexts, ImplicitWait& wait);
+  ~Drain();
+
+  // Returns when every stream of every context is idle. Past `by`, or soon after *cancel became
+  // true, returns an error and leaves the work to go on: FAILED_PRECONDITION BUSY (the message
+  // names the device), CANCELLED, or INTERNAL CUDA_... when a context is lost; *device is then its
+  // ordinal. One caller at a time: the operation thread.
+  Result<void> Run(Deadline by, const std::atomic<bool>& cancel, int* device);
+
+ private:
+  struct Waiter;
+
+  const Driver& driver_;
+  const Contexts& contexts_;
+  ImplicitWait& wait_;
+  // Waiters of an earlier Run whose GPU work has not ended yet.
+  std::vector<std::shared_ptr<Waiter>> late_;
+};
+
+}  // namespace parkade::shim
