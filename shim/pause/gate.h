@@ -46,10 +46,14 @@ class Gate {
   static void CaptureBegins(CUstream stream);
   static void CaptureEnded(CUstream stream);
 
+  // Once, before the first Close: asks the kernel for membarrier. Any thread.
+  static void Init();
+
   // Holds back new captures and waits until none is under way, then closes the gate and waits until
-  // no thread is inside. Past `by` all is open as before: FAILED_PRECONDITION, CAPTURE_ACTIVE or
-  // BUSY. One closer at a time: the operation thread, which is itself never gated.
-  static Result<void> Close(Deadline by);
+  // no thread is inside. Past `by`, or soon after `cancel` became true (CANCELLED), all is open as
+  // before: FAILED_PRECONDITION, CAPTURE_ACTIVE or BUSY. One closer at a time: the operation
+  // thread.
+  static Result<void> Close(Deadline by, const std::atomic<bool>& cancel);
   // Also lets captures begin again. Harmless when open.
   static void Open();
   static bool IsClosed() { return (state_.load(std::memory_order_acquire) & kClosed) != 0; }
