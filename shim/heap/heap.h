@@ -66,9 +66,12 @@ class Heap {
   std::vector<Range*> BeginEviction();
   // Every range that is out becomes kMoving and is returned in address order.
   std::vector<Range*> BeginRestore();
-  // The range has left HBM (all handles 0) or is back whole. A range that was doomed in between is
-  // destroyed here: mapped pieces are unmapped and released, its addresses and backing given back.
-  void MovedOut(Range* range);
+  // The range has left HBM: pieces whose handle is 0 are out. That is all of them, but for an
+  // eviction that could be neither finished nor undone. `place` is what its records say from now
+  // on. A range that was doomed in between is destroyed here: mapped pieces are unmapped and
+  // released, its addresses and backing given back.
+  void MovedOut(Range* range, wire::Place place);
+  // The range is whole in HBM (it came back, or it never left). Doomed ranges as above.
   void MovedIn(Range* range);
 
   // Physical bytes of resident ranges, and live bytes that an eviction now would move.
