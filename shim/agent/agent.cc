@@ -1,0 +1,142 @@
+// Connects, says hello, and passes requests and replies until the connection ends; then again.
+#include "shim/agent/agent.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <memory>
+#include <optional>
+
+#include "common/log.h"
+#include "common/text.h"
+#include "shim/pause/gate.h"
+
+namespace parkade::shim {
+namespace {
+
+constexpr uint64_t kAnswerMs = 5000;  // for the daemon to welcome us or to take a reply
+constexpr uint64_t kFirstRetryMs = 100;
+constexpr uint64_t kLastRetryMs = 1000;
+constexpr int kCounterMs = 200;  // how often the ledger's slow counters are brought up to date
+// A prepared process waits this long for its Commit before it opens the gate by itself: a daemon
+// that is alive but stuck must not hold it for ever.
+constexpr uint64_t kPreparedLeaseMs = 60'000;
+
+void Sleep(uint64_t ms) {
+  const timespec t{time_t(ms / 1000), long(ms % 1000 * 1'000'000)};
+  clock_nanosleep(CLOCK_MONOTONIC, 0, &t, nullptr);
+}
+
+}  // namespace
+
+Agent::Agent(const Settings& settings, const Identity& identity, LedgerWriter& ledger,
+             Operations& operations)
+    : settings_(settings), identity_(identity), ledger_(ledger), operations_(operations) {}
+
+Result<void> Agent::Start() {
+  auto thread = Thread::Start("parkade-agent", Work, this);
+  if (!thread.ok()) return thread.error();
+  thread_ = std::move(*thread);
+  return {};
+}
+
+void Agent::AbandonAfterFork() {
+  thread_.Detach();
+  const int socket = socket_.load(std::memory_order_relaxed);
+  if (socket >= 0) close(socket);
+}
+
+void Agent::Work(void* self) { static_cast<Agent*>(self)->Run(); }
+
+void Agent::Run() {
+  for (uint64_t retry_ms = kFirstRetryMs;;) {
+    auto channel = Join();
+    if (channel.ok()) {
+      retry_ms = kFirstRetryMs;
+      socket_.store(channel->fd(), std::memory_order_relaxed);
+      Serve(*channel);
+      socket_.store(-1, std::memory_order_relaxed);
+      if (auto r = operations_.Settle(); !r.ok()) Log(LogLevel::kError, "%s", r.error().what);
+    } else if (channel.error().code != Code::kUnavailable) {
+      // A daemon that refuses us is worth a line in `show`; one that is not there is not.
+      ledger_.AddWarning(channel.error().what);
+    }
+    Sleep(retry_ms);
+    retry_ms = retry_ms * 2 < kLastRetryMs ? retry_ms * 2 : kLastRetryMs;
+    RefreshCounters();
+  }
+}
+
+Result<wire::Channel> Agent::Join() {
+  auto channel = wire::Channel::Connect(settings_.socket_path.c_str());
+  if (!channel.ok()) return channel.error();
+  auto hello = wire::Make<wire::Hello>();
+  hello.version = wire::kVersion;
+  hello.oldest_accepted = wire::kOldestAccepted;
+  hello.pid = identity_.pid;
+  hello.rank = settings_.rank;
+  hello.start_ticks = identity_.start_ticks;
+  hello.pid_namespace = identity_.pid_namespace;
+  hello.epoch = ++epoch_;
+  hello.default_policy = uint32_t(settings_.policy);
+  CopyText(hello.boot_id, identity_.boot_id);
+  CopyText(hello.job, settings_.job);
+  CopyText(hello.role, settings_.role);
+  CopyText(hello.cell, settings_.cell);
+  CopyText(hello.shim_version, PARKADE_VERSION);
+  CopyText(hello.scratch, operations_.scratch());
+  CopyText(hello.wanted_scratch_base, settings_.scratch_base);
+  const int fds[] = {ledger_.fd()};
+  const Deadline by = Deadline::InMs(kAnswerMs);
+  if (auto r = channel->Send(hello, by, fds); !r.ok()) return r.error();
+  wire::Packet packet;
+  if (auto r = channel->Receive(&packet, by); !r.ok()) return r.error();
+  wire::Refusal refusal;
+  if (packet.Read(&refusal)) {
+    return MakeError(Code::kFailedPrecondition, "REFUSED", "the daemon refuses this process: %.*s",
+                     int(ReadText(refusal.message).size()), refusal.message);
+  }
+  wire::Welcome welcome;
+  if (!packet.Read(&welcome) || welcome.version < wire::kOldestAccepted) {
+    return MakeError(Code::kFailedPrecondition, "ABI_MISMATCH",
+                     "the daemon speaks another version of the wire than this shim (%u)",
+                     wire::kVersion);
+  }
+  return channel;
+}
+
+void Agent::Serve(wire::Channel& channel) {
+  std::optional<Deadline> lease;
+  for (;;) {
+    pollfd polled[] = {{channel.fd(), POLLIN, 0}, {operations_.replies_fd(), POLLIN, 0}};
+    if (poll(polled, 2, kCounterMs) < 0 && errno != EINTR) return;
+    RefreshCounters();
+    if (polled[1].revents != 0 && !SendReplies(channel).ok()) return;
+    if (ledger_.state() != wire::ProcessState::kPrepared)
+      lease.reset();
+    else if (!lease)
+      lease = Deadline::InMs(kPreparedLeaseMs);
+    else if (lease->Passed())
+      return;  // hang up: Settle opens the gate
+    if (polled[0].revents == 0) continue;
+    auto packet = std::make_unique<wire::Packet>();
+    if (!channel.Receive(packet.get(), Deadline::InMs(kAnswerMs)).ok()) return;
+    if (auto r = operations_.Queue(std::move(packet)); !r.ok()) {
+      Log(LogLevel::kError, "%s", r.error().what);
+      return;
+    }
+  }
+}
+
+Result<void> Agent::SendReplies(wire::Channel& channel) {
+  for (const wire::Reply& reply : operations_.TakeReplies()) {
+    if (auto r = channel.Send(reply, Deadline::InMs(kAnswerMs)); !r.ok()) return r;
+  }
+  return {};
+}
+
+void Agent::RefreshCounters() { ledger_.SetGatedThreads(Gate::WaitingThreads()); }
+
+}  // namespace parkade::shim

@@ -1,0 +1,47 @@
+// Agent: the one thread of an idle shim. Keeps the connection to the daemon, hears its requests,
+// and goes on alone when the daemon is gone.
+#pragma once
+
+#include <atomic>
+
+#include "common/fd.h"
+#include "proto/channel.h"
+#include "shim/agent/identity.h"
+#include "shim/agent/operations.h"
+#include "shim/agent/settings.h"
+#include "shim/heap/ledger_writer.h"
+#include "shim/libc/thread.h"
+
+namespace parkade::shim {
+
+class Agent {
+ public:
+  // All outlive it.
+  Agent(const Settings& settings, const Identity& identity, LedgerWriter& ledger,
+        Operations& operations);
+
+  // Starts the thread, which runs as long as the process. Without a daemon it tries again, ten
+  // times a second at first, then once a second.
+  Result<void> Start();
+
+  // In a forked child, where the thread does not exist: closes what was inherited.
+  void AbandonAfterFork();
+
+ private:
+  static void Work(void* self);
+  void Run();
+  Result<wire::Channel> Join();
+  void Serve(wire::Channel& channel);
+  Result<void> SendReplies(wire::Channel& channel);
+  void RefreshCounters();
+
+  const Settings& settings_;
+  const Identity& identity_;
+  LedgerWriter& ledger_;
+  Operations& operations_;
+  uint64_t epoch_ = 0;           // agent thread
+  std::atomic<int> socket_{-1};  // of the present connection, for AbandonAfterFork
+  Thread thread_;
+};
+
+}  // namespace parkade::shim

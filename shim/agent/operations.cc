@@ -1,0 +1,201 @@
+// Takes requests from the queue, calls the freezer, and turns outcomes into replies.
+#include "shim/agent/operations.h"
+
+#include <errno.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "common/text.h"
+
+namespace parkade::shim {
+namespace {
+
+Error BadRequest(const char* what) {
+  return MakeError(Code::kInvalidArgument, "BAD_MESSAGE", "%s", what);
+}
+
+wire::Reply ToReply(uint64_t op_id, const Freezer::Outcome& outcome, wire::ProcessState state) {
+  auto reply = wire::Make<wire::Reply>(op_id);
+  reply.state = uint32_t(state);
+  reply.already = outcome.already ? 1 : 0;
+  reply.device = outcome.device;
+  reply.stats = outcome.stats;
+  if (outcome.result.ok()) return reply;
+  const Error& e = outcome.result.error();
+  reply.code = uint32_t(e.code);
+  reply.cuda = e.cuda;
+  reply.os_errno = e.os_errno;
+  CopyText(reply.reason, e.reason);
+  CopyText(reply.message, e.what);
+  return reply;
+}
+
+bool IsAbortable(const wire::Packet& packet) {
+  const wire::Type type = packet.header().type;
+  return type == wire::Type::kPrepare || type == wire::Type::kCommit;
+}
+
+}  // namespace
+
+Operations::Operations(Freezer& freezer, HostPool& pool) : freezer_(freezer), pool_(pool) {}
+
+Operations::~Operations() = default;
+
+Result<void> Operations::Init() {
+  replies_fd_.Reset(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!replies_fd_) return OsError(errno, "eventfd");
+  return {};
+}
+
+std::vector<wire::Reply> Operations::TakeReplies() {
+  uint64_t count;
+  [[maybe_unused]] const ssize_t n = read(replies_fd_.get(), &count, sizeof count);
+  MutexLock lock(mu_);
+  return std::exchange(replies_, {});
+}
+
+Result<void> Operations::Queue(std::unique_ptr<wire::Packet> packet) {
+  if (packet->header().type == wire::Type::kAbort) {
+    MutexLock lock(mu_);
+    if (abortable_) freezer_.RequestAbort();
+  }
+  return Push(std::move(packet));
+}
+
+Result<void> Operations::Settle() {
+  {
+    MutexLock lock(mu_);
+    ++connection_;
+    queue_.clear();
+    replies_.clear();
+    if (abortable_) freezer_.RequestAbort();
+  }
+  return Push(nullptr);
+}
+
+std::string Operations::scratch() const {
+  MutexLock lock(mu_);
+  return scratch_;
+}
+
+Result<void> Operations::Push(Request request) {
+  {
+    MutexLock lock(mu_);
+    queue_.push_back(std::move(request));
+    if (running_) return {};
+    running_ = true;
+  }
+  // The last thread has set running_ to false as its last step.
+  thread_.Join();
+  auto thread = Thread::Start("parkade-op", Work, this);
+  if (!thread.ok()) {
+    MutexLock lock(mu_);
+    running_ = false;
+    queue_.pop_back();
+    return thread.error();
+  }
+  thread_ = std::move(*thread);
+  return {};
+}
+
+void Operations::Work(void* self) { static_cast<Operations*>(self)->RunAll(); }
+
+void Operations::RunAll() {
+  for (;;) {
+    Request request;
+    {
+      MutexLock lock(mu_);
+      if (queue_.empty()) {
+        running_ = false;
+        return;
+      }
+      request = std::move(queue_.front());
+      queue_.pop_front();
+      abortable_ = request != nullptr && IsAbortable(*request);
+      freezer_.ClearAbort();
+    }
+    Run(request);
+  }
+}
+
+void Operations::Run(const Request& request) {
+  if (request == nullptr) {
+    // What the outcome is stands in the ledger; nobody waits for it.
+    [[maybe_unused]] const Freezer::Outcome outcome = freezer_.Abort();
+    return;
+  }
+  uint64_t connection;
+  {
+    MutexLock lock(mu_);
+    connection = connection_;
+  }
+  const wire::Reply reply = Execute(*request);
+  {
+    MutexLock lock(mu_);
+    abortable_ = false;
+  }
+  Post(reply, connection);
+  wire::Resume resume;
+  // After the answer: giving gigabytes back to the system takes a while.
+  if (request->Read(&resume) && reply.code == 0 && resume.release_host != 0) pool_.Release();
+}
+
+wire::Reply Operations::Execute(wire::Packet& packet) {
+  const uint64_t op_id = packet.header().op_id;
+  Freezer::Outcome outcome;
+  wire::Prepare prepare;
+  wire::Commit commit;
+  if (packet.Read(&prepare)) {
+    outcome = wire::GateMode(prepare.gate_mode) == wire::GateMode::kClosed
+                  ? freezer_.Prepare(op_id, Deadline::InNs(prepare.drain_timeout_ns))
+                  : Freezer::Outcome{BadRequest("this version knows the closed gate alone")};
+  } else if (packet.Read(&commit)) {
+    outcome = Commit(commit, packet);
+  } else if (packet.header().type == wire::Type::kAbort) {
+    outcome = freezer_.Abort();
+  } else if (packet.header().type == wire::Type::kResume) {
+    outcome = freezer_.Resume(op_id);
+  } else if (packet.header().type == wire::Type::kReleaseHost) {
+    pool_.Release();
+  } else {
+    outcome.result = BadRequest("not a request");
+  }
+  outcome.stats.host_pool_bytes = pool_.held();
+  return ToReply(op_id, outcome, freezer_.state());
+}
+
+Freezer::Outcome Operations::Commit(const wire::Commit& commit, wire::Packet& packet) {
+  const size_t lock_count = commit.has_lock != 0 ? 1 : 0;
+  if (commit.tag_count > wire::kMaxTags || commit.file_count > wire::kMaxFiles ||
+      packet.fd_count != commit.file_count + lock_count || !wire::IsPolicy(commit.policy)) {
+    return {BadRequest("commit: counts or policy out of range")};
+  }
+  for (uint32_t i = 0; i < commit.tag_count; ++i) {
+    if (!wire::IsPolicy(commit.tags[i].policy)) return {BadRequest("commit: unknown policy")};
+  }
+  EvictionPlan plan;
+  plan.host_bytes = commit.host_bytes;
+  plan.disk_bytes = commit.disk_bytes;
+  plan.chunk_bytes = commit.chunk_bytes;
+  plan.policy = wire::Policy(commit.policy);
+  plan.tags = std::span(commit.tags, commit.tag_count);
+  plan.files = std::span(packet.fds + lock_count, commit.file_count);
+  if (lock_count == 1) scratch_lock_ = std::move(packet.fds[0]);
+  {
+    MutexLock lock(mu_);
+    scratch_ = ReadText(commit.scratch);
+  }
+  return freezer_.Commit(commit.header.op_id, plan);
+}
+
+void Operations::Post(const wire::Reply& reply, uint64_t connection) {
+  {
+    MutexLock lock(mu_);
+    if (connection != connection_) return;
+    replies_.push_back(reply);
+  }
+  const uint64_t one = 1;
+  [[maybe_unused]] const ssize_t n = write(replies_fd_.get(), &one, sizeof one);
+}
+
+}  // namespace parkade::shim

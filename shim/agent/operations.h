@@ -1,0 +1,69 @@
+// Operations: runs the daemon's requests one after the other on a thread of their own, so that the
+// agent stays free to hear an Abort or the end of the connection.
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/fd.h"
+#include "common/mutex.h"
+#include "proto/channel.h"
+#include "shim/libc/thread.h"
+#include "shim/pause/freezer.h"
+#include "shim/pause/host_pool.h"
+
+namespace parkade::shim {
+
+// All methods are for the agent's thread.
+class Operations {
+ public:
+  // Both outlive it.
+  Operations(Freezer& freezer, HostPool& pool);
+  ~Operations();
+
+  // Makes the descriptor below; before anything else.
+  Result<void> Init();
+
+  // An eventfd, readable when TakeReplies has something.
+  int replies_fd() const { return replies_fd_.get(); }
+  std::vector<wire::Reply> TakeReplies();
+
+  // Queues a request of the present connection; starts the thread if none runs. An Abort also makes
+  // a Prepare or Commit under way stop and undo itself. On error nothing was queued.
+  Result<void> Queue(std::unique_ptr<wire::Packet> packet);
+
+  // The daemon is gone: forgets what has not begun, undoes a Prepare or Commit under way, lets a
+  // Resume finish, opens the gate of what was only prepared, and drops all replies. Does not wait.
+  Result<void> Settle();
+
+  // The directory whose files hold this process's backups; empty: none.
+  std::string scratch() const;
+
+ private:
+  using Request = std::unique_ptr<wire::Packet>;  // null: abort what is prepared, answer nobody
+
+  static void Work(void* self);
+  void RunAll();
+  Result<void> Push(Request request);
+  void Run(const Request& request);
+  wire::Reply Execute(wire::Packet& packet);
+  Freezer::Outcome Commit(const wire::Commit& commit, wire::Packet& packet);
+  void Post(const wire::Reply& reply, uint64_t connection);
+
+  Freezer& freezer_;
+  HostPool& pool_;
+  Fd replies_fd_;
+  Fd scratch_lock_;   // operation thread; shows everyone that the directory is in use
+  mutable Mutex mu_;  // innermost
+  std::deque<Request> queue_ GUARDED_BY(mu_);
+  std::vector<wire::Reply> replies_ GUARDED_BY(mu_);
+  std::string scratch_ GUARDED_BY(mu_);
+  bool running_ GUARDED_BY(mu_) = false;
+  bool abortable_ GUARDED_BY(mu_) = false;   // a Prepare or Commit is under way
+  uint64_t connection_ GUARDED_BY(mu_) = 1;  // replies of an earlier one are dropped
+  Thread thread_;
+};
+
+}  // namespace parkade::shim

@@ -1,0 +1,135 @@
+// Reads the environment, says where each value came from and what was wrong with those refused.
+#include "shim/agent/settings.h"
+
+#include <unistd.h>
+
+#include <charconv>
+#include <cstring>
+#include <initializer_list>
+
+namespace parkade::shim {
+namespace {
+
+class Reader {
+ public:
+  Reader(const char* (*get)(const char*), Settings* settings) : get_(get), settings_(settings) {}
+
+  // The first of `names` that is set and not empty; null if none. `*source` is its name.
+  const char* First(std::initializer_list<const char*> names, const char** source) const {
+    for (const char* name : names) {
+      const char* value = get_(name);
+      if (value == nullptr || *value == '\0') continue;
+      *source = name;
+      return value;
+    }
+    return nullptr;
+  }
+
+  void Say(const char* setting, const std::string& value, const char* source) {
+    settings_->lines += std::string(setting) + "=" + value + " (" + source + ")\n";
+  }
+
+  void Refuse(const char* source, const char* value, const char* why) {
+    settings_->warnings += std::string(source) + "=" + value + " is ignored: " + why + "\n";
+  }
+
+  // A label: any text that fits `room` bytes.
+  std::string Label(const char* setting, std::initializer_list<const char*> names, size_t room) {
+    const char* source = nullptr;
+    const char* value = First(names, &source);
+    if (value == nullptr) return {};
+    if (strlen(value) >= room) {
+      Refuse(source, value, "too long");
+      return {};
+    }
+    Say(setting, value, source);
+    return value;
+  }
+
+ private:
+  const char* (*get_)(const char*);
+  Settings* settings_;
+};
+
+int ReadRank(Reader& reader) {
+  const char* source = nullptr;
+  const char* value = reader.First(
+      {"PARKADE_RANK", "RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMIX_RANK"}, &source);
+  if (value == nullptr) return -1;
+  int rank = -1;
+  const char* end = value + strlen(value);
+  const auto read = std::from_chars(value, end, rank);
+  if (read.ec != std::errc() || read.ptr != end || rank < 0) {
+    reader.Refuse(source, value, "a rank is a whole number from 0");
+    return -1;
+  }
+  reader.Say("rank", value, source);
+  return rank;
+}
+
+wire::Policy ReadPolicy(Reader& reader) {
+  const char* source = nullptr;
+  const char* value = reader.First({"PARKADE_POLICY"}, &source);
+  if (value == nullptr) {
+    reader.Say("policy", "host", "default");
+    return wire::Policy::kHost;
+  }
+  const struct {
+    const char* name;
+    wire::Policy policy;
+  } kKnown[] = {
+      {"host", wire::Policy::kHost}, {"disk", wire::Policy::kDisk}, {"auto", wire::Policy::kAuto}};
+  for (const auto& known : kKnown) {
+    if (strcmp(known.name, value) != 0) continue;
+    reader.Say("policy", value, source);
+    return known.policy;
+  }
+  reader.Refuse(source, value, "host, disk and auto are known; discard only by tag in a request");
+  reader.Say("policy", "host", "default");
+  return wire::Policy::kHost;
+}
+
+std::string ReadScratchBase(Reader& reader) {
+  const char* source = nullptr;
+  const char* value = reader.First({"PARKADE_SCRATCH_DIR"}, &source);
+  std::string base;
+  if (value != nullptr) {
+    base = value;
+  } else if ((value = reader.First({"SCRATCH"}, &source)) != nullptr) {
+    base = std::string(value) + "/parkade_" + std::to_string(getuid());
+  } else {
+    return {};
+  }
+  if (base[0] != '/' || base.size() >= sizeof(wire::Hello::wanted_scratch_base)) {
+    reader.Refuse(source, value, "an absolute path of at most 255 bytes is expected");
+    return {};
+  }
+  reader.Say("scratch_base", base, source);
+  return base;
+}
+
+}  // namespace
+
+Settings ReadSettings(const char* (*get)(const char*)) {
+  Settings s;
+  Reader reader(get, &s);
+  const char* source = "default";
+  const char* runtime = reader.First({"PARKADE_RUNTIME_DIR"}, &source);
+  s.socket_path = std::string(runtime != nullptr ? runtime : "/run/parkade") + "/shim.sock";
+  reader.Say("socket", s.socket_path, source);
+  s.job = reader.Label("job", {"PARKADE_JOB", "TORCHELASTIC_RUN_ID", "SLURM_JOB_ID", "RAY_JOB_ID"},
+                       sizeof(wire::Hello::job));
+  s.role = reader.Label("role", {"PARKADE_ROLE", "ROLE_NAME"}, sizeof(wire::Hello::role));
+  s.cell = reader.Label("cell", {"PARKADE_CELL"}, sizeof(wire::Hello::cell));
+  s.rank = ReadRank(reader);
+  s.policy = ReadPolicy(reader);
+  s.scratch_base = ReadScratchBase(reader);
+  return s;
+}
+
+bool IsOff(const char* (*get)(const char*)) {
+  const char* value = get("PARKADE");
+  return value != nullptr && strcmp(value, "off") == 0;
+}
+
+}  // namespace parkade::shim

@@ -1,0 +1,31 @@
+// Settings: what the environment asks of the shim in this process.
+#pragma once
+
+#include <string>
+
+#include "proto/wire.h"
+
+namespace parkade::shim {
+
+struct Settings {
+  std::string socket_path;  // of the daemon, for shims
+  std::string job, role, cell;
+  int rank = -1;  // -1: unknown
+  wire::Policy policy = wire::Policy::kHost;
+  std::string scratch_base;  // empty: the environment names none
+  // For `parkade show`: one line "name=value (source)" a setting, and one sentence for each value
+  // that was refused; the default stands then.
+  std::string lines;
+  std::string warnings;
+};
+
+// Reads PARKADE_RUNTIME_DIR, PARKADE_JOB, _ROLE, _CELL, _RANK, PARKADE_POLICY, PARKADE_SCRATCH_DIR;
+// for labels also torchrun's, Slurm's and MPI's variables, for the scratch base also SCRATCH. `get`
+// is getenv in the shim: call on an application thread, inside a hooked call, since getenv anywhere
+// else races with the application's setenv.
+Settings ReadSettings(const char* (*get)(const char* name));
+
+// PARKADE=off: the shim does nothing in this process.
+bool IsOff(const char* (*get)(const char* name));
+
+}  // namespace parkade::shim

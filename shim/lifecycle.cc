@@ -1,0 +1,130 @@
+// Wires the parts of the shim together.
+#include "shim/lifecycle.h"
+
+#include <cstdlib>
+#include <new>
+
+#include "common/log.h"
+#include "common/mutex.h"
+#include "shim/agent/agent.h"
+#include "shim/cuda/scoped_context.h"
+#include "shim/pause/drain.h"
+#include "shim/pause/freezer.h"
+#include "shim/pause/gate.h"
+#include "shim/pause/host_pool.h"
+
+// glibc since 2.3: what pthread_atfork calls, which older glibc keeps in libpthread.
+extern "C" int __register_atfork(void (*prepare)(), void (*parent)(), void (*child)(), void* dso);
+extern "C" void* __dso_handle;
+
+namespace parkade::shim {
+namespace {
+
+struct Runtime {
+  Runtime(const Driver& d, Settings s, const Identity& i, std::unique_ptr<LedgerWriter> l)
+      : driver(d), settings(std::move(s)), identity(i), ledger(std::move(l)) {}
+
+  const Driver driver;
+  const Settings settings;
+  const Identity identity;
+  const std::unique_ptr<LedgerWriter> ledger;
+  Contexts contexts;
+  Heap heap{driver, *ledger};
+  HostPool pool{driver};
+  Drain drain{driver, contexts, heap.implicit_wait()};
+  Freezer freezer{driver, heap, *ledger, pool, drain};
+  Operations operations{freezer, pool};
+  Agent agent{settings, identity, *ledger, operations};
+  Parts parts{driver, contexts, heap, *ledger};
+};
+
+// Innermost; held while the parts are made, which calls nothing in the driver.
+Mutex make_mu;
+Runtime* runtime GUARDED_BY(make_mu) = nullptr;
+bool stepped_aside GUARDED_BY(make_mu) = false;
+bool fork_registered GUARDED_BY(make_mu) = false;
+
+const char* Environment(const char* name) { return getenv(name); }
+
+Result<Runtime*> Make(SymbolLookup lookup) {
+  auto identity = ReadIdentity();
+  if (!identity.ok()) return identity.error();
+  auto ledger = LedgerWriter::Create();
+  if (!ledger.ok()) return ledger.error();
+  Settings settings = ReadSettings(Environment);
+  (*ledger)->SetSettings(settings.lines);
+  if (!settings.warnings.empty()) (*ledger)->AddWarning(settings.warnings);
+  auto* made = new Runtime(LoadDriver(lookup), std::move(settings), *identity, std::move(*ledger));
+  if (auto r = made->operations.Init(); !r.ok()) return r.error();
+  Gate::Init();
+  if (auto r = made->agent.Start(); !r.ok()) return r.error();
+  return made;
+}
+
+// The one line an application sees when Parkade cannot work in it.
+void StepAside(const Error& e) {
+  SetLog("libparkade", LogLevel::kWarning);
+  Log(LogLevel::kWarning, "steps aside, nothing can be paused in this process: %s (%s)", e.what,
+      e.reason);
+}
+
+}  // namespace
+
+namespace internal {
+constinit std::atomic<Parts*> live_parts{nullptr};
+}
+
+void ContextMade(SymbolLookup lookup, CUcontext context) {
+  Runtime* made;
+  {
+    MutexLock lock(make_mu);
+    if (stepped_aside) return;
+    if (!fork_registered) {
+      fork_registered = true;
+      __register_atfork(nullptr, nullptr, AbandonAfterFork, &__dso_handle);
+    }
+    if (runtime == nullptr) {
+      auto result = Make(lookup);
+      if (!result.ok()) {
+        stepped_aside = true;
+        StepAside(result.error());
+        return;
+      }
+      runtime = *result;
+      internal::live_parts.store(&runtime->parts, std::memory_order_release);
+    }
+    made = runtime;
+  }
+  CUdevice device = 0;
+  {
+    ScopedContext current(made->driver, context);
+    if (current.status() != CUDA_SUCCESS) return;
+    if (made->driver.ctx_get_device(&device) != CUDA_SUCCESS) return;
+  }
+  if (!made->contexts.Add(context, device)) return;
+  CUuuid uuid;
+  if (made->driver.device_get_uuid(&uuid, device) == CUDA_SUCCESS) {
+    made->ledger->SetDevice(device, reinterpret_cast<const unsigned char(&)[16]>(uuid.bytes));
+  }
+}
+
+void ContextGoes(CUcontext context) {
+  Parts* parts = LiveParts();
+  if (parts == nullptr) return;
+  parts->heap.ForgetContext(context);
+  parts->contexts.Remove(context);
+}
+
+void AbandonAfterFork() {
+  internal::live_parts.store(nullptr, std::memory_order_release);
+  Gate::ResetAfterFork();
+  make_mu.ResetAfterFork();
+  MutexLock lock(make_mu);
+  if (runtime == nullptr) return;
+  runtime->agent.AbandonAfterFork();
+  runtime->ledger->AbandonAfterFork();
+  // Leaked: its locks may be held by threads that the child does not have.
+  runtime = nullptr;
+}
+
+}  // namespace parkade::shim

@@ -1,0 +1,45 @@
+// Lifecycle: makes the parts of the shim at the first CUDA context and lets go of them after fork.
+//
+// Before the first context nothing exists: no thread, no connection, no memory. The parts are never
+// destroyed: application threads may be inside a hook until the process ends.
+#pragma once
+
+#include <cuda.h>
+
+#include <atomic>
+
+#include "shim/cuda/contexts.h"
+#include "shim/cuda/driver.h"
+#include "shim/heap/heap.h"
+#include "shim/heap/ledger_writer.h"
+
+namespace parkade::shim {
+
+// What hooks need of the parts.
+struct Parts {
+  const Driver& driver;
+  Contexts& contexts;
+  Heap& heap;
+  LedgerWriter& ledger;
+};
+
+namespace internal {
+extern std::atomic<Parts*> live_parts;  // release: all parts are made
+}
+
+// Null before the first context, in a forked child until it makes its own, and where the shim steps
+// aside (no memfd, no /proc, no virtual memory management in the driver): calls then pass through.
+inline Parts* LiveParts() { return internal::live_parts.load(std::memory_order_acquire); }
+
+// The driver has made or retained `context`, which need not be current. The first call makes the
+// parts and starts the agent; every call notes the context. Application threads, inside a hooked
+// call; reads the environment the first time.
+void ContextMade(SymbolLookup lookup, CUcontext context);
+
+// Before the driver destroys or resets `context`: its memory dies with it. Application threads.
+void ContextGoes(CUcontext context);
+
+// In the child, after fork. Registered by the first ContextMade.
+void AbandonAfterFork();
+
+}  // namespace parkade::shim

@@ -1,0 +1,98 @@
+// Drains each context on a thread of its own, since the waiting call has no time-out.
+#include "shim/pause/drain.h"
+
+#include <algorithm>
+
+#include "shim/cuda/cuda_error.h"
+#include "shim/cuda/scoped_context.h"
+#include "shim/libc/thread.h"
+
+namespace parkade::shim {
+
+// Shared with its thread, which may outlive the Run that started it.
+struct Drain::Waiter {
+  Waiter(const Driver& d, ImplicitWait& w, Contexts::Entry e) : driver(d), wait(w), entry(e) {}
+
+  const Driver& driver;
+  ImplicitWait& wait;
+  const Contexts::Entry entry;
+  Mutex mu;
+  CondVar changed;
+  bool done GUARDED_BY(mu) = false;
+  CUresult result GUARDED_BY(mu) = CUDA_SUCCESS;
+
+  static void Work(void* arg) {
+    std::unique_ptr<std::shared_ptr<Waiter>> owned(static_cast<std::shared_ptr<Waiter>*>(arg));
+    Waiter& self = **owned;
+    CUresult result;
+    {
+      ScopedContext current(self.driver, self.entry.context);
+      result =
+          current.status() == CUDA_SUCCESS ? self.wait.Run(self.entry.context) : current.status();
+    }
+    MutexLock lock(self.mu);
+    self.result = result;
+    self.done = true;
+    self.changed.NotifyAll();
+  }
+
+  // True when it has ended. Looks at `cancel` now and then, which raises no wake-up.
+  bool WaitUntil(Deadline by, const std::atomic<bool>& cancel) {
+    constexpr uint64_t kLookNs = 10'000'000;
+    MutexLock lock(mu);
+    while (!done && !by.Passed() && !cancel.load(std::memory_order_acquire)) {
+      changed.WaitUntil(mu, by.LeftNs() < kLookNs ? by : Deadline::InNs(kLookNs));
+    }
+    return done;
+  }
+};
+
+Drain::Drain(const Driver& driver, const Contexts& contexts, ImplicitWait& wait)
+    : driver_(driver), contexts_(contexts), wait_(wait) {}
+
+Drain::~Drain() = default;
+
+Result<void> Drain::Run(Deadline by, const std::atomic<bool>& cancel, int* device) {
+  const uint64_t start_ns = MonotonicNs();
+  // Work of an earlier, given up drain is also work submitted before this one. A thread each for it
+  // again would pile up behind a hung GPU.
+  std::vector<std::shared_ptr<Waiter>> waiters = std::move(late_);
+  for (auto& w : waiters) w->WaitUntil(by, cancel);
+  std::erase_if(waiters, [&](auto& w) { return w->WaitUntil(Deadline::InNs(0), cancel); });
+  if (waiters.empty()) {
+    for (const Contexts::Entry& entry : contexts_.List()) {
+      auto waiter = std::make_shared<Waiter>(driver_, wait_, entry);
+      auto* arg = new std::shared_ptr<Waiter>(waiter);
+      auto thread = Thread::Start("parkade-drain", Waiter::Work, arg);
+      if (!thread.ok()) {
+        delete arg;
+        late_ = std::move(waiters);
+        return thread.error();
+      }
+      thread->Detach();
+      waiters.push_back(std::move(waiter));
+    }
+  }
+  Result<void> result;
+  for (auto& w : waiters) {
+    const bool done = w->WaitUntil(by, cancel);
+    MutexLock lock(w->mu);
+    if (!done) {
+      late_.push_back(w);
+      if (!result.ok()) continue;
+      *device = w->entry.device;
+      result = cancel.load(std::memory_order_acquire)
+                   ? MakeError(Code::kCancelled, "CANCELLED", "cancelled while device %d drained",
+                               w->entry.device)
+                   : MakeError(Code::kFailedPrecondition, "BUSY",
+                               "device %d still works after %.1f s; nothing has changed",
+                               w->entry.device, double(MonotonicNs() - start_ns) / 1e9);
+    } else if (w->result != CUDA_SUCCESS && result.ok()) {
+      *device = w->entry.device;
+      result = CudaError(driver_, w->result, "drain device %d", w->entry.device);
+    }
+  }
+  return result;
+}
+
+}  // namespace parkade::shim
