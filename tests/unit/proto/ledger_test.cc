@@ -1,0 +1,114 @@
+// Reading ledgers that were written well, badly, or by someone who lies.
+#include "proto/ledger.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <string>
+
+#include "common/deadline.h"
+#include "common/fd.h"
+#include "common/text.h"
+
+namespace parkade::wire {
+namespace {
+
+struct File {
+  File() : fd(memfd_create("ledger", MFD_CLOEXEC)) {
+    header.magic = kLedgerMagic;
+    header.version = kLedgerVersion;
+    header.header_bytes = kLedgerHeaderBytes;
+    header.record_bytes = sizeof(LedgerRecord);
+    header.capacity = 8;
+    header.used_slots = 3;
+    header.state = uint64_t(ProcessState::kRunning);
+    for (uint32_t i = 0; i < 3; ++i) {
+      LedgerRecord& r = records[i];
+      r.sequence = 2;
+      r.used = 1;
+      r.base = 0x7000'0000 + i;
+      r.bytes = 100 * (i + 1);
+      r.allocation_class = uint32_t(AllocationClass::kPausable);
+      r.place = uint32_t(Place::kGpu);
+      CopyText(r.tag, "default");
+    }
+  }
+  void Write(size_t size = kLedgerHeaderBytes + 8 * sizeof(LedgerRecord)) {
+    REQUIRE(ftruncate(fd.get(), off_t(size)) == 0);
+    REQUIRE(pwrite(fd.get(), &header, sizeof header, 0) == ssize_t(sizeof header));
+    REQUIRE(pwrite(fd.get(), records, sizeof records, kLedgerHeaderBytes) ==
+            ssize_t(sizeof records));
+    REQUIRE(ftruncate(fd.get(), off_t(size)) == 0);
+  }
+  std::string Reason() const {
+    const auto view = ReadLedger(fd.get());
+    return view.ok() ? "" : view.error().reason;
+  }
+
+  Fd fd;
+  LedgerHeader header{};
+  LedgerRecord records[8] = {};
+};
+
+TEST_CASE("used records are read in slot order, free ones left out") {
+  File file;
+  file.records[1].used = 0;
+  file.Write();
+  const auto view = ReadLedger(file.fd.get());
+  REQUIRE(view.ok());
+  REQUIRE(view->records.size() == 2);
+  CHECK(view->records[0].bytes == 100);
+  CHECK(view->records[1].bytes == 300);
+  CHECK(ReadText(view->records[0].tag) == "default");
+}
+
+TEST_CASE("a record whose writer stopped half way is left out, soon") {
+  File file;
+  file.records[0].sequence = 3;
+  file.Write();
+  const uint64_t start = MonotonicNs();
+  const auto view = ReadLedger(file.fd.get());
+  REQUIRE(view.ok());
+  CHECK(view->records.size() == 2);
+  CHECK(MonotonicNs() - start < 2'000'000'000);
+}
+
+TEST_CASE("what cannot be is refused") {
+  File file;
+  SECTION("not a ledger") { file.header.magic = 1; }
+  SECTION("another version") { file.header.version = 2; }
+  SECTION("another record size") { file.header.record_bytes = 8; }
+  SECTION("more slots than room") { file.header.used_slots = 9; }
+  SECTION("a capacity beyond the limit") {
+    file.header.capacity = file.header.used_slots = UINT64_MAX;
+  }
+  SECTION("an unknown state") { file.header.state = 77; }
+  SECTION("a state beyond 32 bits") { file.header.state = (uint64_t(1) << 32) | 1; }
+  SECTION("an unknown place") { file.records[2].place = 0; }
+  SECTION("an unknown class") { file.records[2].allocation_class = 9; }
+  SECTION("a negative device") { file.records[2].device = -1; }
+  SECTION("a device out of range") { file.records[2].device = kMaxDevices; }
+  file.Write();
+  CHECK(file.Reason() == "BAD_LEDGER");
+}
+
+TEST_CASE("a file that is shorter than it says is refused, not a fault") {
+  File file;
+  file.Write(kLedgerHeaderBytes + sizeof(LedgerRecord));
+  CHECK(file.Reason() == "BAD_LEDGER");
+  REQUIRE(ftruncate(file.fd.get(), 10) == 0);
+  CHECK(file.Reason() == "BAD_LEDGER");
+}
+
+TEST_CASE("the header's text is ended even if its writer did not") {
+  File file;
+  memset(file.header.text, 'x', sizeof file.header.text);
+  file.Write();
+  const auto header = ReadLedgerHeader(file.fd.get());
+  REQUIRE(header.ok());
+  CHECK(strlen(header->text) == sizeof header->text - 1);
+}
+
+}  // namespace
+}  // namespace parkade::wire
