@@ -1,0 +1,110 @@
+// Declares the global options, lets a verb be picked, turns parse errors into one sentence and runs
+// the verb.
+#include "cli/app.h"
+
+#include <algorithm>
+#include <map>
+
+#include "absl/strings/str_cat.h"
+#include "cli/error.h"
+#include "cli/read.h"
+#include "cli/verbs.h"
+
+namespace parkade::cli {
+namespace {
+
+constexpr char kAbout[] =
+    "Pauses and resumes GPU processes: their bytes go to host memory or disk, the GPU becomes "
+    "free.";
+constexpr char kFooter[] =
+    "Exit codes: 0 ok, 1 failed, 2 usage, 3 not found, 4 wrong state, 5 no room, 6 daemon\n"
+    "unreachable, 7 data loss, 124 timeout, 130 interrupted. `parkade VERB --help` explains a "
+    "verb.";
+
+// The texts of global options that are more than text, until the parser has checked them.
+struct GlobalTexts {
+  std::string timeout;
+  std::string output;
+};
+
+void AddGlobals(CLI::App& app, Globals& globals, GlobalTexts& texts) {
+  app.add_option("--runtime-dir", globals.runtime_dir, "Directory of the daemon's sockets")
+      ->envname("PARKADE_RUNTIME_DIR")
+      ->type_name("DIR")
+      ->capture_default_str();
+  app.add_option("--timeout", texts.timeout, "Longest wait for the daemon's answer, such as 30s")
+      ->type_name("TIME")
+      ->check(IsDuration());
+  app.add_option("-o,--output", texts.output, "table, wide (more columns) or json (stable keys)")
+      ->type_name("FORMAT")
+      ->check(CLI::IsMember({"table", "wide", "json"}));
+}
+
+void ReadGlobals(const CLI::App& app, const GlobalTexts& texts, Globals& globals) {
+  globals.runtime_dir_given = app.count("--runtime-dir") != 0;
+  if (!texts.timeout.empty()) globals.timeout = *ReadDuration(texts.timeout);
+  if (texts.output == "table") globals.output = Output::kTable;
+  if (texts.output == "wide") globals.output = Output::kWide;
+  if (texts.output == "json") globals.output = Output::kJson;
+}
+
+int FailToParse(const CLI::App& app, const CLI::ParseError& error, const Context& context) {
+  const auto verbs = app.get_subcommands();
+  const std::string verb = verbs.empty() ? "" : verbs[0]->get_name();
+  std::string message = error.what();
+  if (verb.empty() && dynamic_cast<const CLI::RequiredError*>(&error) != nullptr) {
+    const auto strays = app.remaining();
+    message = strays.empty() ? "no verb is given" : absl::StrCat("no verb \"", strays[0], "\"");
+  }
+  if (verb == "run" && dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
+    message += "; the command stands after \"--\"";
+  }
+  absl::StrAppend(&message, "; `parkade", verb.empty() ? "" : " ", verb,
+                  " --help` shows what there is");
+  return context.Fail(verb, UsageError(message));
+}
+
+}  // namespace
+
+int Context::Fail(std::string_view what, const absl::Status& status) const {
+  terminal.err << Sentence(what, status) << std::endl;
+  return ExitCodeOf(status);
+}
+
+int RunCommandLine(std::vector<std::string> arguments, Terminal& terminal) {
+  Context context{terminal, {}, {}, {}};
+  const auto dashes = std::find(arguments.begin(), arguments.end(), "--");
+  const bool has_command = dashes != arguments.end();
+  if (has_command) context.command.assign(dashes + 1, arguments.end());
+  arguments.erase(dashes, arguments.end());
+
+  CLI::App app(kAbout, "parkade");
+  app.footer(kFooter);
+  app.set_version_flag("--version", std::string("parkade " PARKADE_VERSION));
+  app.require_subcommand(1);
+  app.fallthrough();  // global options are taken after the verb as well
+  GlobalTexts texts;
+  AddGlobals(app, context.globals, texts);
+  AddRun(app, context);
+  AddPs(app, context);
+  AddShow(app, context);
+  AddPause(app, context);
+  AddResume(app, context);
+  AddWatch(app, context);
+
+  std::reverse(arguments.begin(), arguments.end());  // as the parser wants them
+  try {
+    app.parse(arguments);
+  } catch (const CLI::Success& help_or_version) {
+    return app.exit(help_or_version, terminal.out, terminal.err);
+  } catch (const CLI::ParseError& error) {
+    return FailToParse(app, error, context);
+  }
+  ReadGlobals(app, texts, context.globals);
+  if (has_command && !app.got_subcommand("run")) {
+    return context.Fail("", UsageError("only `parkade run` takes a command after \"--\""));
+  }
+  return context.verb();
+}
+
+}  // namespace parkade::cli

@@ -1,0 +1,189 @@
+// Speaks gRPC over the daemon's Unix socket.
+#include "cli/client.h"
+
+#include <errno.h>
+#include <google/protobuf/unknown_field_set.h>
+#include <grpc/support/log.h>
+#include <grpcpp/grpcpp.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include <cstring>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "cli/error.h"
+#include "common/fd.h"
+#include "proto/control.grpc.pb.h"
+
+namespace parkade::cli {
+namespace {
+
+using google::protobuf::UnknownField;
+using google::protobuf::UnknownFieldSet;
+
+constexpr absl::Duration kQuestion = absl::Seconds(10);
+constexpr absl::Duration kTransition = absl::Minutes(30);
+constexpr absl::Duration kNoEnd = absl::InfiniteDuration();
+
+// The bytes field `number` of an encoded message, empty if it is missing.
+std::string FieldOf(const std::string& message, int number) {
+  UnknownFieldSet fields;
+  if (!fields.ParseFromString(message)) return "";
+  for (int i = 0; i < fields.field_count(); ++i) {
+    const UnknownField& field = fields.field(i);
+    if (field.number() == number && field.type() == UnknownField::TYPE_LENGTH_DELIMITED) {
+      return field.length_delimited();
+    }
+  }
+  return "";
+}
+
+// The reason in a google.rpc.Status's ErrorInfo. Read by field numbers: Debian's gRPC comes without
+// the classes of these messages.
+std::string ReasonIn(const grpc::Status& status) {
+  constexpr int kDetails = 3, kAnyValue = 2, kReason = 1;
+  return FieldOf(FieldOf(FieldOf(status.error_details(), kDetails), kAnyValue), kReason);
+}
+
+// A gRPC target of the socket: its syntax is a URI's, a path may hold anything.
+std::string Target(const std::string& path) {
+  std::string target = "unix:";
+  for (const char c : path) {
+    if (absl::ascii_isalnum(static_cast<unsigned char>(c)) || strchr("/-_.~", c) != nullptr) {
+      target += c;
+    } else {
+      absl::StrAppendFormat(&target, "%%%02X", static_cast<unsigned char>(c));
+    }
+  }
+  return target;
+}
+
+// Why no call reaches the socket, as connect(2) says it.
+absl::Status WhyUnreachable(const std::string& path, const std::string& otherwise) {
+  const auto unreachable = [&path](const std::string& why) {
+    return MakeStatus(absl::StatusCode::kUnavailable,
+                      absl::StrCat("no daemon at ", path, ": ", why), "UNREACHABLE");
+  };
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (path.size() >= sizeof address.sun_path) return unreachable("the path is too long");
+  memcpy(address.sun_path, path.data(), path.size());
+  Fd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (!socket) return unreachable(strerror(errno));
+  if (connect(socket.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) == 0) {
+    return unreachable(otherwise);
+  }
+  if (errno == ECONNREFUSED) return unreachable("nobody listens on its socket");
+  return unreachable(strerror(errno));
+}
+
+}  // namespace
+
+struct EventStream::Call {
+  std::string path;
+  grpc::ClientContext context;
+  std::unique_ptr<grpc::ClientReader<v1::Event>> reader;
+};
+
+struct Client::Wire {
+  std::string path;
+  std::optional<absl::Duration> timeout;
+  std::unique_ptr<v1::Control::Stub> stub;
+
+  void SetDeadline(grpc::ClientContext& context, absl::Duration otherwise) const {
+    const absl::Duration wait = timeout.value_or(otherwise);
+    if (wait != kNoEnd) context.set_deadline(absl::ToChronoTime(absl::Now() + wait));
+  }
+
+  template <typename Request, typename Response>
+  absl::StatusOr<Response> Call(grpc::Status (v1::Control::Stub::*method)(grpc::ClientContext*,
+                                                                          const Request&,
+                                                                          Response*),
+                                const Request& request, absl::Duration wait) const;
+};
+
+namespace {
+
+absl::Status ToStatus(const grpc::Status& status, const std::string& path) {
+  if (status.ok()) return absl::OkStatus();
+  const std::string reason = ReasonIn(status);
+  // An error of the connection, not of the daemon.
+  if (status.error_code() == grpc::StatusCode::UNAVAILABLE && reason.empty()) {
+    return WhyUnreachable(path, "it closed the connection");
+  }
+  if (status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED && reason.empty()) {
+    return MakeStatus(absl::StatusCode::kDeadlineExceeded,
+                      "the daemon did not answer within --timeout", "NO_ANSWER");
+  }
+  return MakeStatus(static_cast<absl::StatusCode>(status.error_code()), status.error_message(),
+                    reason);
+}
+
+}  // namespace
+
+template <typename Request, typename Response>
+absl::StatusOr<Response> Client::Wire::Call(
+    grpc::Status (v1::Control::Stub::*method)(grpc::ClientContext*, const Request&, Response*),
+    const Request& request, absl::Duration wait) const {
+  grpc::ClientContext context;
+  SetDeadline(context, wait);
+  Response response;
+  const grpc::Status status = (stub.get()->*method)(&context, request, &response);
+  if (!status.ok()) return ToStatus(status, path);
+  return response;
+}
+
+EventStream::EventStream(std::unique_ptr<Call> call) : call_(std::move(call)) {}
+EventStream::~EventStream() { Cancel(); }
+bool EventStream::Next(v1::Event* event) { return call_->reader->Read(event); }
+absl::Status EventStream::Finish() { return ToStatus(call_->reader->Finish(), call_->path); }
+void EventStream::Cancel() { call_->context.TryCancel(); }
+
+Client::Client(const Globals& globals) : wire_(std::make_unique<Wire>()) {
+  // gRPC would print its own lines beside our one sentence.
+  gpr_set_log_function([](gpr_log_func_args*) {});
+  wire_->path = globals.runtime_dir + "/control.sock";
+  wire_->timeout = globals.timeout;
+  grpc::ChannelArguments arguments;
+  arguments.SetMaxReceiveMessageSize(-1);  // a process may have a million allocations
+  arguments.SetString(GRPC_ARG_DEFAULT_AUTHORITY, "localhost");
+  wire_->stub = v1::Control::NewStub(grpc::CreateCustomChannel(
+      Target(wire_->path), grpc::InsecureChannelCredentials(), arguments));
+}
+
+Client::~Client() = default;
+
+absl::StatusOr<v1::ListProcessesResponse> Client::ListProcesses(
+    const v1::ListProcessesRequest& request) {
+  return wire_->Call(&v1::Control::Stub::ListProcesses, request, kQuestion);
+}
+
+absl::StatusOr<v1::GetProcessResponse> Client::GetProcess(int32_t pid) {
+  v1::GetProcessRequest request;
+  request.set_pid(pid);
+  return wire_->Call(&v1::Control::Stub::GetProcess, request, kQuestion);
+}
+
+absl::StatusOr<v1::GetNodeResponse> Client::GetNode() {
+  return wire_->Call(&v1::Control::Stub::GetNode, v1::GetNodeRequest(), kQuestion);
+}
+
+absl::StatusOr<v1::PauseResponse> Client::Pause(const v1::PauseRequest& request) {
+  return wire_->Call(&v1::Control::Stub::Pause, request, kTransition);
+}
+
+absl::StatusOr<v1::ResumeResponse> Client::Resume(const v1::ResumeRequest& request) {
+  return wire_->Call(&v1::Control::Stub::Resume, request, kTransition);
+}
+
+std::unique_ptr<EventStream> Client::Watch(const v1::WatchRequest& request) {
+  auto call = std::make_unique<EventStream::Call>();
+  call->path = wire_->path;
+  wire_->SetDeadline(call->context, kNoEnd);
+  call->reader = wire_->stub->Watch(&call->context, request);
+  return std::make_unique<EventStream>(std::move(call));
+}
+
+}  // namespace parkade::cli

@@ -1,0 +1,53 @@
+// Client: the calls of proto/control.proto with deadlines and errors that cli/error.h can explain.
+// Only client.cc knows gRPC.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "cli/context.h"
+#include "proto/control.pb.h"
+
+namespace parkade::cli {
+
+// One stream of Watch. Next and Finish belong to one thread; Cancel may be called from any.
+class EventStream {
+ public:
+  struct Call;
+  explicit EventStream(std::unique_ptr<Call> call);
+  ~EventStream();  // cancels the call
+
+  // Blocks for the next event; false when the stream has ended.
+  bool Next(v1::Event* event);
+  // Why it ended; only after Next gave false.
+  absl::Status Finish();
+  void Cancel();
+
+ private:
+  std::unique_ptr<Call> call_;
+};
+
+class Client {
+ public:
+  // Connects at the first call, to control.sock in the runtime directory. Calls last as long as
+  // --timeout says, else 10 s for questions and 30 min for transitions; a watch has no end.
+  explicit Client(const Globals& globals);
+  ~Client();
+
+  absl::StatusOr<v1::ListProcessesResponse> ListProcesses(const v1::ListProcessesRequest& request);
+  absl::StatusOr<v1::GetProcessResponse> GetProcess(int32_t pid);
+  absl::StatusOr<v1::GetNodeResponse> GetNode();
+  absl::StatusOr<v1::PauseResponse> Pause(const v1::PauseRequest& request);
+  absl::StatusOr<v1::ResumeResponse> Resume(const v1::ResumeRequest& request);
+  // Begins a watch; errors show when the stream ends.
+  std::unique_ptr<EventStream> Watch(const v1::WatchRequest& request);
+
+ private:
+  struct Wire;
+  std::unique_ptr<Wire> wire_;
+};
+
+}  // namespace parkade::cli

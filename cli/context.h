@@ -1,0 +1,48 @@
+// Context: what every verb is given, the global options and the terminal it writes to.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <ostream>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "cli/exit_codes.h"
+
+namespace parkade::cli {
+
+// Where output goes and what it can show.
+struct Terminal {
+  std::ostream& out;
+  std::ostream& err;
+  size_t out_columns = 0;  // 0: not a terminal, lines are never cut
+  size_t err_columns = 0;  // 0: not a terminal, no progress line
+  bool colour = false;     // only ever true when `out` is a terminal
+};
+
+enum class Output { kTable, kWide, kJson };
+
+struct Globals {
+  std::string runtime_dir = "/run/parkade";
+  bool runtime_dir_given = false;
+  std::optional<absl::Duration> timeout;  // of the call to the daemon
+  std::optional<Output> output;
+};
+
+struct Context {
+  Terminal& terminal;
+  Globals globals;
+  std::vector<std::string> command;  // what stood after "--"
+  std::function<int()> verb;         // set by the verb that the parser picks; gives the exit code
+
+  bool json() const { return globals.output == Output::kJson; }
+  bool wide() const { return globals.output == Output::kWide; }
+
+  // Prints the sentence for `status` to stderr and returns its exit code; see cli/error.h.
+  int Fail(std::string_view what, const absl::Status& status) const;
+};
+
+}  // namespace parkade::cli

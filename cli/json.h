@@ -1,0 +1,20 @@
+// The documents of `-o json`: keys are stable, sizes are bytes, "schema_version" rises when a key
+// changes its meaning or goes.
+#pragma once
+
+#include <string>
+
+#include "proto/control.pb.h"
+
+namespace parkade::cli {
+
+constexpr int kSchemaVersion = 1;
+
+// Each is a whole document without a newline at its end. EventJson is one line, the others are
+// indented.
+std::string ProcessesJson(const v1::ListProcessesResponse& response);
+std::string ProcessJson(const v1::GetProcessResponse& response);
+std::string ResultsJson(const google::protobuf::RepeatedPtrField<v1::TransitionResult>& results);
+std::string EventJson(const v1::Event& event);
+
+}  // namespace parkade::cli

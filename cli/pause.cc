@@ -1,0 +1,160 @@
+// `parkade pause`: moves the bytes of processes out of GPU memory.
+#include <algorithm>
+#include <memory>
+
+#include "absl/strings/str_cat.h"
+#include "cli/client.h"
+#include "cli/error.h"
+#include "cli/interrupt.h"
+#include "cli/progress.h"
+#include "cli/read.h"
+#include "cli/selector.h"
+#include "cli/transition.h"
+#include "cli/verbs.h"
+#include "common/bytes.h"
+#include "proto/wire.h"
+
+namespace parkade::cli {
+namespace {
+
+struct PauseOptions {
+  SelectorOptions selector;
+  std::string policy;
+  std::vector<std::string> tag_policies;  // TAG=POLICY
+  std::string drain_timeout;
+  std::string scratch_dir;
+  std::string chunk;
+  std::string request_id;
+};
+
+bool MayUseDisk(v1::Policy policy) {
+  return policy == v1::POLICY_DISK || policy == v1::POLICY_AUTO;
+}
+
+absl::Status AddTagPolicies(const std::vector<std::string>& texts, v1::PauseRequest& request) {
+  if (texts.size() > wire::kMaxTags) {
+    return UsageError(
+        absl::StrCat("--tag-policy: ", texts.size(), " tags, ", wire::kMaxTags, " at most"));
+  }
+  constexpr size_t kLongestTag = sizeof(wire::TagPolicy::tag) - 1;
+  for (const std::string& text : texts) {
+    const size_t equals = text.rfind('=');
+    const std::string tag = text.substr(0, equals);
+    const v1::Policy policy =
+        equals == std::string::npos ? v1::POLICY_UNSPECIFIED : ReadPolicy(text.substr(equals + 1));
+    if (tag.empty() || tag.size() > kLongestTag || policy == v1::POLICY_UNSPECIFIED) {
+      return UsageError(absl::StrCat("--tag-policy \"", text,
+                                     "\": TAG=POLICY is expected, with a tag of at most ",
+                                     kLongestTag, " bytes and host, disk, auto, discard or keep"));
+    }
+    if (!request.mutable_tag_policies()->insert({tag, policy}).second) {
+      return UsageError(absl::StrCat("--tag-policy: the tag \"", tag, "\" is given twice"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// Refuses settings that contradict each other or that nothing would come of.
+absl::Status CheckEffects(const PauseOptions& options, const v1::PauseRequest& request) {
+  const auto& tags = request.tag_policies();
+  if (request.policy() == v1::POLICY_DISCARD) {
+    return UsageError(
+        "--policy discard would lose every byte: name the tags, as in --tag-policy "
+        "kv_cache=discard");
+  }
+  if (request.policy() == v1::POLICY_KEEP && tags.empty()) {
+    return UsageError("--policy keep alone moves nothing: add --tag-policy for what shall move");
+  }
+  // With no policy given the process's own default may be disk.
+  const bool disk =
+      request.policy() == v1::POLICY_UNSPECIFIED || MayUseDisk(request.policy()) ||
+      std::any_of(tags.begin(), tags.end(), [](const auto& tag) { return MayUseDisk(tag.second); });
+  if (disk) return absl::OkStatus();
+  if (!options.chunk.empty()) {
+    return UsageError("--chunk has no effect without the policy disk or auto");
+  }
+  if (!options.scratch_dir.empty()) {
+    return UsageError("--scratch-dir has no effect without the policy disk or auto");
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<v1::PauseRequest> MakeRequest(const PauseOptions& options, const Context& context) {
+  v1::PauseRequest request;
+  request.set_policy(ReadPolicy(options.policy));
+  if (auto s = AddTagPolicies(options.tag_policies, request); !s.ok()) return s;
+  if (auto s = CheckEffects(options, request); !s.ok()) return s;
+  if (!options.drain_timeout.empty()) {
+    const absl::Duration wait = *ReadDuration(options.drain_timeout);
+    if (context.globals.timeout && *context.globals.timeout <= wait) {
+      return UsageError("--timeout must be longer than --drain-timeout, which it contains");
+    }
+    request.mutable_drain_timeout()->set_seconds(absl::ToInt64Seconds(wait));
+    request.mutable_drain_timeout()->set_nanos(
+        int32_t(absl::ToInt64Nanoseconds(wait % absl::Seconds(1))));
+  }
+  request.set_scratch_base(options.scratch_dir);
+  if (!options.chunk.empty()) request.set_chunk_bytes(*ParseBytes(options.chunk));
+  request.set_request_id(options.request_id);
+  return request;
+}
+
+int Pause(const PauseOptions& options, const Context& context) {
+  const std::string what = absl::StrCat("pause ", options.selector.Words());
+  if (auto s = CheckSelects(options.selector); !s.ok()) return context.Fail("pause", s);
+  auto request = MakeRequest(options, context);
+  if (!request.ok()) return context.Fail(what, request.status());
+  Client client(context.globals);
+  const auto selector = MakeSelector(options.selector, client);
+  if (!selector.ok()) return context.Fail(what, selector.status());
+  *request->mutable_selector() = *selector;
+
+  SetInterruptSentence(
+      "\nparkade: pause: interrupted; the daemon goes on, `parkade watch` shows it\n");
+  absl::StatusOr<v1::PauseResponse> response;
+  {
+    Progress progress(client, *selector, "pausing", context.terminal);
+    response = client.Pause(*request);
+  }
+  if (!response.ok()) return context.Fail(what, response.status());
+  PrintResults(response->results(), context);
+  return kExitOk;
+}
+
+}  // namespace
+
+void AddPause(CLI::App& app, Context& context) {
+  CLI::App* verb = app.add_subcommand(
+      "pause", "Moves the bytes of processes out of GPU memory; they wait until they are resumed");
+  auto options = std::make_shared<PauseOptions>();
+  AddSelector(*verb, options->selector);
+  verb->add_option("--policy", options->policy,
+                   "Where bytes go: host (default), disk, auto (host while there is room, then "
+                   "disk) or keep (with --tag-policy)")
+      ->check(CLI::IsMember({"host", "disk", "auto", "keep", "discard"}).description(""))
+      ->type_name("POLICY");
+  verb->add_option("--tag-policy", options->tag_policies,
+                   "The same for one tag, also discard: its bytes are lost; again for more tags")
+      ->allow_extra_args(false)
+      ->type_name("TAG=POLICY");
+  verb->add_option("--drain-timeout", options->drain_timeout,
+                   "Longest wait for running GPU work (30s); past it nothing has changed")
+      ->check(IsDuration())
+      ->type_name("TIME");
+  verb->add_option("--scratch-dir", options->scratch_dir,
+                   "Directory for the bytes on disk; the daemon's configuration must allow it")
+      ->check(IsDirectoryName())
+      ->type_name("DIR");
+  verb->add_option("--chunk", options->chunk, "Host memory that staging for disk may use (256MiB)")
+      ->check(IsSize(16_MiB, 4_GiB))
+      ->type_name("SIZE");
+  verb->add_option("--request-id", options->request_id,
+                   "A name for this request: repeating it gives the first answer again")
+      ->check(IsLabel(128))
+      ->type_name("ID");
+  verb->callback([&context, options] {
+    context.verb = [&context, options] { return Pause(*options, context); };
+  });
+}
+
+}  // namespace parkade::cli

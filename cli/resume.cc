@@ -1,0 +1,63 @@
+// `parkade resume`: brings the bytes of processes back and lets them run.
+#include <memory>
+
+#include "absl/strings/str_cat.h"
+#include "cli/client.h"
+#include "cli/interrupt.h"
+#include "cli/progress.h"
+#include "cli/read.h"
+#include "cli/selector.h"
+#include "cli/transition.h"
+#include "cli/verbs.h"
+
+namespace parkade::cli {
+namespace {
+
+struct ResumeOptions {
+  SelectorOptions selector;
+  bool release_host = false;
+  std::string request_id;
+};
+
+int Resume(const ResumeOptions& options, const Context& context) {
+  const std::string what = absl::StrCat("resume ", options.selector.Words());
+  if (auto s = CheckSelects(options.selector); !s.ok()) return context.Fail("resume", s);
+  Client client(context.globals);
+  const auto selector = MakeSelector(options.selector, client);
+  if (!selector.ok()) return context.Fail(what, selector.status());
+  v1::ResumeRequest request;
+  *request.mutable_selector() = *selector;
+  request.set_release_host(options.release_host);
+  request.set_request_id(options.request_id);
+
+  SetInterruptSentence(
+      "\nparkade: resume: interrupted; the daemon goes on, `parkade watch` shows it\n");
+  absl::StatusOr<v1::ResumeResponse> response;
+  {
+    Progress progress(client, *selector, "resuming", context.terminal);
+    response = client.Resume(request);
+  }
+  if (!response.ok()) return context.Fail(what, response.status());
+  PrintResults(response->results(), context);
+  return kExitOk;
+}
+
+}  // namespace
+
+void AddResume(CLI::App& app, Context& context) {
+  CLI::App* verb =
+      app.add_subcommand("resume", "Brings the bytes of paused processes back and lets them run");
+  auto options = std::make_shared<ResumeOptions>();
+  AddSelector(*verb, options->selector);
+  verb->add_flag("--release-host", options->release_host,
+                 "Give the pinned host memory back afterwards; the next pause is slower");
+  verb->add_option("--request-id", options->request_id,
+                   "A name for this request: repeating it gives the first answer again")
+      ->check(IsLabel(128))
+      ->type_name("ID");
+  verb->callback([&context, options] {
+    context.verb = [&context, options] { return Resume(*options, context); };
+  });
+}
+
+}  // namespace parkade::cli

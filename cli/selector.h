@@ -1,0 +1,36 @@
+// The options that say which processes a verb means, and the Selector they make.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "cli/client.h"
+#include "proto/control.pb.h"
+
+namespace parkade::cli {
+
+struct SelectorOptions {
+  std::vector<int32_t> pids;
+  std::string job, role, cell;
+  std::vector<int32_t> ranks;
+  std::vector<std::string> gpus;  // "GPU-..." or an index as nvidia-smi counts
+  bool all = false;
+
+  bool empty() const;
+  // As it stands in sentences: "4711", "--job rl --rank 3".
+  std::string Words() const;
+};
+
+// Adds PIDs as positionals, --job, --role, --cell, --rank, --gpu and --all.
+void AddSelector(CLI::App& verb, SelectorOptions& options);
+
+// INVALID_ARGUMENT when --all stands beside a narrower choice; NOT_FOUND for a GPU index that the
+// node does not have. Asks the daemon only when an index has to become a UUID.
+absl::StatusOr<v1::Selector> MakeSelector(const SelectorOptions& options, Client& client);
+
+// INVALID_ARGUMENT when nothing is selected; for verbs that change something.
+absl::Status CheckSelects(const SelectorOptions& options);
+
+}  // namespace parkade::cli

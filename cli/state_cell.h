@@ -1,0 +1,29 @@
+// How a process's state stands in tables.
+#pragma once
+
+#include "absl/strings/str_cat.h"
+#include "cli/format.h"
+#include "cli/table.h"
+
+namespace parkade::cli {
+
+inline Colour ColourOf(v1::ProcessState state) {
+  switch (state) {
+    case v1::PROCESS_STATE_RUNNING:
+      return Colour::kGreen;
+    case v1::PROCESS_STATE_FAILED:
+    case v1::PROCESS_STATE_PARTLY_MOVED:
+      return Colour::kRed;
+    default:
+      return Colour::kYellow;
+  }
+}
+
+// "paused", with a word where the shim has no connection: what is shown is then its last.
+inline Table::Cell StateCell(const v1::Process& process) {
+  const std::string state = StateName(process.state());
+  if (process.connected()) return {state, ColourOf(process.state())};
+  return {absl::StrCat(state, " (disconnected)"), Colour::kRed};
+}
+
+}  // namespace parkade::cli

@@ -1,0 +1,18 @@
+// The list of verbs: one function each, which adds its subcommand and options to `app` and sets
+// context.verb when the parser picks it. cli/README.md says how to add one.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+#include "cli/context.h"
+
+namespace parkade::cli {
+
+void AddRun(CLI::App& app, Context& context);
+void AddPs(CLI::App& app, Context& context);
+void AddShow(CLI::App& app, Context& context);
+void AddPause(CLI::App& app, Context& context);
+void AddResume(CLI::App& app, Context& context);
+void AddWatch(CLI::App& app, Context& context);
+
+}  // namespace parkade::cli
