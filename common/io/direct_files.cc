@@ -1,0 +1,107 @@
+// Asks the kernel what it takes, by statx, by fcntl and by trying.
+#include "common/io/direct_files.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <utility>
+
+namespace parkade {
+
+// Null when `fd` now is direct, else why not.
+const char* DirectFiles::MakeDirect(int fd) {
+#ifdef STATX_DIOALIGN
+  struct statx info = {};
+  if (statx(fd, "", AT_EMPTY_PATH, STATX_DIOALIGN, &info) == 0 &&
+      (info.stx_mask & STATX_DIOALIGN) != 0) {
+    if (info.stx_dio_offset_align == 0) return "the file system has no direct I/O";
+    if (info.stx_dio_offset_align > kDirectAlign || info.stx_dio_mem_align > kDirectAlign) {
+      return "the file system wants direct I/O aligned to more than 4096 bytes";
+    }
+  }
+#endif
+  const int flags = fcntl(fd, F_GETFL);
+  if (flags < 0 || fcntl(fd, F_SETFL, flags | O_DIRECT) != 0) {
+    return "the file system refuses O_DIRECT";
+  }
+  // Some file systems take the flag and refuse the transfer.
+  alignas(kDirectAlign) char block[kDirectAlign];
+  if (pread(fd, block, sizeof block, 0) < 0 && errno == EINVAL) {
+    fcntl(fd, F_SETFL, flags);
+    return "the file system takes O_DIRECT and refuses direct reads";
+  }
+  return nullptr;
+}
+
+Result<DirectFiles> DirectFiles::Adopt(std::span<Fd> files) {
+  DirectFiles adopted;
+  for (Fd& fd : files) {
+    struct stat info;
+    if (fstat(fd.get(), &info) != 0) return OsError(errno, "looking at a backup file");
+    if (!S_ISREG(info.st_mode)) {
+      return MakeError(Code::kInvalidArgument, "BAD_FILE", "a backup must be a regular file");
+    }
+    File file;
+    file.capacity = Bytes(info.st_size) / kDirectAlign * kDirectAlign;
+    const char* refusal = MakeDirect(fd.get());
+    file.direct = refusal == nullptr;
+    if (refusal != nullptr) adopted.buffered_because_ = refusal;
+    file.fd = std::move(fd);
+    adopted.fds_.push_back(file.fd.get());
+    adopted.files_.push_back(std::move(file));
+  }
+  return adopted;
+}
+
+Bytes DirectFiles::capacity() const {
+  Bytes sum = 0;
+  for (const File& file : files_) sum += file.capacity;
+  return sum;
+}
+
+Result<void> DirectFiles::DropOldest(File& file) {
+  const Part part = file.dirty.front();
+  file.dirty.pop_front();
+  file.dirty_bytes -= part.bytes;
+  const int result = sync_file_range(
+      file.fd.get(), off64_t(part.offset), off64_t(part.bytes),
+      SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER);
+  // ENOSYS and EINVAL: a kernel or file system without it; its own write-back then has to do.
+  if (result != 0 && errno != ENOSYS && errno != EINVAL) {
+    return OsError(errno, "writing %llu bytes at %llu back", (unsigned long long)part.bytes,
+                   (unsigned long long)part.offset);
+  }
+  posix_fadvise(file.fd.get(), off_t(part.offset), off_t(part.bytes), POSIX_FADV_DONTNEED);
+  return {};
+}
+
+Result<void> DirectFiles::Wrote(uint32_t index, uint64_t offset, Bytes bytes) {
+  File& file = files_[index];
+  if (file.direct) return {};
+  sync_file_range(file.fd.get(), off64_t(offset), off64_t(bytes), SYNC_FILE_RANGE_WRITE);
+  file.dirty.push_back({offset, bytes});
+  file.dirty_bytes += bytes;
+  while (file.dirty_bytes > kWindow) {
+    if (auto r = DropOldest(file); !r.ok()) return r;
+  }
+  return {};
+}
+
+void DirectFiles::HasRead(uint32_t index, uint64_t offset, Bytes bytes) {
+  const File& file = files_[index];
+  if (file.direct) return;
+  posix_fadvise(file.fd.get(), off_t(offset), off_t(bytes), POSIX_FADV_DONTNEED);
+}
+
+Result<void> DirectFiles::Flush() {
+  for (File& file : files_) {
+    while (!file.dirty.empty()) {
+      if (auto r = DropOldest(file); !r.ok()) return r;
+    }
+  }
+  return {};
+}
+
+}  // namespace parkade

@@ -1,0 +1,182 @@
+// Both engines move the same bytes in the same way; a refused io_uring falls back.
+#include "common/io/io_engine.h"
+
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+
+#include <catch2/catch.hpp>
+#include <cstddef>
+#include <cstring>
+#include <functional>
+#include <map>
+#include <vector>
+
+#include "common/io/pool_engine.h"
+#include "common/io/uring_engine.h"
+#include "tests/unit/common/io/pthread_starter.h"
+#include "tests/unit/common/io/temporary_file.h"
+
+namespace parkade {
+namespace {
+
+constexpr uint32_t kDepth = 8;
+
+struct Kind {
+  const char* name;
+  std::function<std::unique_ptr<IoEngine>()> make;
+};
+
+std::vector<Kind> Engines() {
+  std::vector<Kind> kinds;
+  if (UringEngine::Create(kDepth).ok()) {
+    kinds.push_back({"io_uring", [] { return std::move(*UringEngine::Create(kDepth)); }});
+  } else {
+    WARN("io_uring is refused here: only the pool is tested");
+  }
+  kinds.push_back(
+      {"threads",
+       [] { return std::make_unique<PoolEngine>(kDepth, std::make_unique<PthreadStarter>()); }});
+  kinds.push_back(
+      {"no threads",
+       [] { return std::make_unique<PoolEngine>(kDepth, std::make_unique<PthreadStarter>(0)); }});
+  return kinds;
+}
+
+std::vector<unsigned char> Pattern(size_t bytes, unsigned seed) {
+  std::vector<unsigned char> pattern(bytes);
+  for (size_t i = 0; i < bytes; ++i) pattern[i] = (unsigned char)((i * 2654435761u + seed) >> 8);
+  return pattern;
+}
+
+IoCompletion WaitOne(IoEngine& engine) {
+  auto completion = engine.WaitAny(Deadline::InMs(30'000));
+  REQUIRE(completion.ok());
+  return *completion;
+}
+
+TEST_CASE("what is written over two files comes back, in any order of completion") {
+  for (const Kind& kind : Engines()) {
+    INFO(kind.name);
+    auto engine = kind.make();
+    const Fd a = TemporaryFile(0), b = TemporaryFile(0);
+    const int files[] = {a.get(), b.get()};
+    engine->UseFiles(files);
+    std::vector<std::vector<unsigned char>> out;
+    const size_t sizes[] = {1, 4095, 4096, 4097, 1 << 20, 3, 65536, 12289};
+    uint64_t at[2] = {0, 0};
+    std::vector<IoRequest> requests;
+    for (uint64_t i = 0; i < kDepth; ++i) {
+      out.push_back(Pattern(sizes[i], unsigned(i)));
+      requests.push_back(
+          {IoRequest::Kind::kWrite, uint32_t(i % 2), at[i % 2], out[i].data(), sizes[i], i});
+      at[i % 2] += sizes[i];
+      REQUIRE(engine->Submit(requests.back()).ok());
+    }
+    CHECK(engine->in_flight() == kDepth);
+    CHECK_FALSE(engine->Submit(requests[0]).ok());  // deeper than it is
+    std::map<uint64_t, int> seen;
+    while (engine->in_flight() != 0) {
+      const IoCompletion done = WaitOne(*engine);
+      REQUIRE(done.result.ok());
+      ++seen[done.tag];
+    }
+    REQUIRE(seen.size() == kDepth);
+
+    std::vector<std::vector<unsigned char>> in;
+    for (uint64_t i = 0; i < kDepth; ++i) {
+      in.emplace_back(sizes[i]);
+      requests[i].kind = IoRequest::Kind::kRead;
+      requests[i].memory = in[i].data();
+      REQUIRE(engine->Submit(requests[i]).ok());
+    }
+    while (engine->in_flight() != 0) REQUIRE(WaitOne(*engine).result.ok());
+    CHECK(in == out);
+  }
+}
+
+TEST_CASE("reading past the end is data loss, and the engine goes on") {
+  for (const Kind& kind : Engines()) {
+    INFO(kind.name);
+    auto engine = kind.make();
+    const Fd file = TemporaryFile(6000);
+    const int files[] = {file.get()};
+    engine->UseFiles(files);
+    std::vector<unsigned char> memory(8192);
+    REQUIRE(engine->Submit({IoRequest::Kind::kRead, 0, 0, memory.data(), 8192, 1}).ok());
+    const IoCompletion torn = WaitOne(*engine);
+    REQUIRE_FALSE(torn.result.ok());
+    CHECK(torn.result.error().code == Code::kDataLoss);
+    REQUIRE(engine->Submit({IoRequest::Kind::kRead, 0, 0, memory.data(), 6000, 2}).ok());
+    CHECK(WaitOne(*engine).result.ok());
+  }
+}
+
+TEST_CASE("a write to a file open for reading says so") {
+  for (const Kind& kind : Engines()) {
+    INFO(kind.name);
+    auto engine = kind.make();
+    const Fd file = TemporaryFile(4096);
+    char path[64];
+    snprintf(path, sizeof path, "/proc/self/fd/%d", file.get());
+    const Fd read_only(open(path, O_RDONLY | O_CLOEXEC));
+    const int files[] = {read_only.get()};
+    engine->UseFiles(files);
+    char byte = 1;
+    REQUIRE(engine->Submit({IoRequest::Kind::kWrite, 0, 0, &byte, 1, 1}).ok());
+    const IoCompletion done = WaitOne(*engine);
+    REQUIRE_FALSE(done.result.ok());
+    CHECK(done.result.error().os_errno == EBADF);
+  }
+}
+
+TEST_CASE("a wait with nothing in flight ends at its deadline") {
+  for (const Kind& kind : Engines()) {
+    INFO(kind.name);
+    const auto completion = kind.make()->WaitAny(Deadline::InMs(5));
+    REQUIRE_FALSE(completion.ok());
+    CHECK(completion.error().code == Code::kDeadlineExceeded);
+  }
+}
+
+// Installs a filter that answers EPERM to one system call, for the rest of this process.
+bool Deny(uint32_t number) {
+  const sock_filter code[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  const sock_fprog program = {4, const_cast<sock_filter*>(code)};
+  return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+         prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+}
+
+TEST_CASE("a sandbox that refuses any io_uring call gets the pool, with the reason") {
+  for (const long number : {SYS_io_uring_setup, SYS_io_uring_enter}) {
+    const pid_t child = fork();
+    if (child == 0) {
+      if (!Deny(uint32_t(number))) _exit(77);
+      IoEngineChoice choice = MakeIoEngine(2, std::make_unique<PthreadStarter>(0));
+      if (!choice.uring_refusal || choice.uring_refusal->os_errno != EPERM) _exit(1);
+      const int files[] = {STDIN_FILENO};
+      choice.engine->UseFiles(files);
+      char byte = 0;
+      if (!choice.engine->Submit({IoRequest::Kind::kRead, 0, 0, &byte, 0, 5}).ok()) _exit(2);
+      const auto done = choice.engine->WaitAny(Deadline::InMs(5000));
+      _exit(done.ok() && done->tag == 5 ? 0 : 3);
+    }
+    int status = -1;
+    REQUIRE(waitpid(child, &status, 0) == child);
+    REQUIRE(WIFEXITED(status));
+    if (WEXITSTATUS(status) == 77) {
+      WARN("seccomp filters are refused here");
+      continue;
+    }
+    CHECK(WEXITSTATUS(status) == 0);
+  }
+}
+
+}  // namespace
+}  // namespace parkade
