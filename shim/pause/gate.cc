@@ -89,8 +89,8 @@ void Gate::EnterSlow(Slot& slot) {
   for (;;) {
     uint32_t state = state_.load(std::memory_order_acquire);
     if ((state & kNoMembarrier) != 0) {
-      std::atomic_thread_fence(std::memory_order_seq_cst);
-      state = state_.load(std::memory_order_acquire);
+      slot.inside.exchange(1, std::memory_order_seq_cst);
+      state = state_.load(std::memory_order_seq_cst);
     }
     if ((state & kClosed) == 0) return;
     slot.inside.store(0, std::memory_order_release);
@@ -110,7 +110,7 @@ void Gate::WakeCloser() {
 bool Gate::AnyInside() {
   for (Chunk* c = &first_chunk_; c != nullptr; c = c->next.load(std::memory_order_acquire)) {
     for (const Slot& slot : c->slots) {
-      if (slot.inside.load(std::memory_order_acquire) != 0) return true;
+      if (slot.inside.load(std::memory_order_seq_cst) != 0) return true;
     }
   }
   return false;
