@@ -1,0 +1,101 @@
+// What the environment may ask for, where values come from, and what is refused in words.
+#include "shim/agent/settings.h"
+
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <map>
+
+namespace parkade::shim {
+namespace {
+
+std::map<std::string, std::string> environment;
+
+const char* Get(const char* name) {
+  const auto at = environment.find(name);
+  return at == environment.end() ? nullptr : at->second.c_str();
+}
+
+Settings Read(std::map<std::string, std::string> values) {
+  environment = std::move(values);
+  return ReadSettings(Get);
+}
+
+bool Says(const std::string& text, const std::string& line) {
+  return text.find(line + "\n") != std::string::npos;
+}
+
+TEST_CASE("an empty environment gives defaults and says that they are defaults") {
+  const Settings s = Read({});
+  CHECK(s.socket_path == "/run/parkade/shim.sock");
+  CHECK(s.rank == -1);
+  CHECK(s.policy == wire::Policy::kHost);
+  CHECK(s.scratch_base.empty());
+  CHECK(Says(s.lines, "socket=/run/parkade/shim.sock (default)"));
+  CHECK(Says(s.lines, "policy=host (default)"));
+  CHECK(s.warnings.empty());
+}
+
+TEST_CASE("our own variables win over the launchers' and name themselves as the source") {
+  const Settings s = Read({{"PARKADE_JOB", "j"},
+                           {"SLURM_JOB_ID", "77"},
+                           {"PARKADE_RANK", "3"},
+                           {"RANK", "5"},
+                           {"PARKADE_ROLE", "actor"},
+                           {"PARKADE_CELL", "c0"},
+                           {"PARKADE_POLICY", "disk"},
+                           {"PARKADE_RUNTIME_DIR", "/tmp/rt"}});
+  CHECK(s.job == "j");
+  CHECK(s.rank == 3);
+  CHECK(s.role == "actor");
+  CHECK(s.cell == "c0");
+  CHECK(s.policy == wire::Policy::kDisk);
+  CHECK(s.socket_path == "/tmp/rt/shim.sock");
+  CHECK(Says(s.lines, "rank=3 (PARKADE_RANK)"));
+  CHECK(s.warnings.empty());
+}
+
+TEST_CASE("labels of torchrun, Slurm and MPI are understood") {
+  CHECK(Read({{"RANK", "5"}, {"TORCHELASTIC_RUN_ID", "run"}}).rank == 5);
+  CHECK(Read({{"TORCHELASTIC_RUN_ID", "run"}}).job == "run");
+  CHECK(Read({{"SLURM_JOB_ID", "77"}, {"SLURM_PROCID", "1"}}).job == "77");
+  CHECK(Read({{"SLURM_PROCID", "1"}}).rank == 1);
+  CHECK(Read({{"OMPI_COMM_WORLD_RANK", "2"}}).rank == 2);
+  CHECK(Read({{"PMIX_RANK", "4"}}).rank == 4);
+}
+
+TEST_CASE("values that cannot be meant keep the default and are named") {
+  const Settings s = Read({{"PARKADE_RANK", "-1"},
+                           {"PARKADE_POLICY", "discard"},
+                           {"PARKADE_SCRATCH_DIR", "relative"},
+                           {"PARKADE_JOB", std::string(64, 'j')}});
+  CHECK(s.rank == -1);
+  CHECK(s.policy == wire::Policy::kHost);
+  CHECK(s.scratch_base.empty());
+  CHECK(s.job.empty());
+  for (const char* name : {"PARKADE_RANK=-1", "PARKADE_POLICY=discard",
+                           "PARKADE_SCRATCH_DIR=relative", "PARKADE_JOB=jj"}) {
+    INFO(name);
+    CHECK(s.warnings.find(name) != std::string::npos);
+  }
+  CHECK(Read({{"RANK", "3x"}}).rank == -1);
+  CHECK(Read({{"RANK", ""}}).rank == -1);
+  CHECK(Read({{"RANK", ""}}).warnings.empty());  // set but empty is unset
+}
+
+TEST_CASE("the scratch base is PARKADE_SCRATCH_DIR, else a directory of the user under SCRATCH") {
+  CHECK(Read({{"PARKADE_SCRATCH_DIR", "/nvme/a"}, {"SCRATCH", "/s"}}).scratch_base == "/nvme/a");
+  CHECK(Read({{"SCRATCH", "/s"}}).scratch_base == "/s/parkade_" + std::to_string(getuid()));
+}
+
+TEST_CASE("only PARKADE=off makes the shim inert") {
+  environment = {{"PARKADE", "off"}};
+  CHECK(IsOff(Get));
+  environment = {{"PARKADE", "on"}};
+  CHECK_FALSE(IsOff(Get));
+  environment = {};
+  CHECK_FALSE(IsOff(Get));
+}
+
+}  // namespace
+}  // namespace parkade::shim
