@@ -1,0 +1,107 @@
+// HostPool: pinned host memory that is kept between pauses and handed out in blocks.
+//
+// Private anonymous huge pages, touched and registered slice by slice on several threads, so that
+// the first slices are in use while the later ones are still being made; cuMemHostAlloc would pin
+// at a thirtieth of that rate. A forked child does not have the memory.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "common/bytes.h"
+#include "common/deadline.h"
+#include "common/mutex.h"
+#include "common/result.h"
+#include "shim/cuda/driver.h"
+#include "shim/libc/thread.h"
+
+namespace parkade::shim {
+
+class HostPool;
+
+// A part of the pool's memory; gives it back when destroyed, on any thread, without a driver call.
+class HostBlock {
+ public:
+  HostBlock() = default;
+  HostBlock(HostBlock&& other) noexcept;
+  HostBlock& operator=(HostBlock&& other) noexcept;
+  ~HostBlock();
+
+  char* memory() const { return memory_; }
+  Bytes bytes() const { return bytes_; }
+  explicit operator bool() const { return pool_ != nullptr; }
+
+ private:
+  friend class HostPool;
+  HostBlock(HostPool* pool, char* memory, Bytes bytes)
+      : pool_(pool), memory_(memory), bytes_(bytes) {}
+
+  HostPool* pool_ = nullptr;
+  char* memory_ = nullptr;
+  Bytes bytes_ = 0;
+};
+
+class HostPool {
+ public:
+  explicit HostPool(const Driver& driver);  // which outlives it
+  // Every block must be gone.
+  ~HostPool();
+
+  // Starts to grow until `free_bytes` are free, and returns; Take hands the memory out as it comes.
+  // Registers under `context`, for every context. Ends by itself or when memory cannot be had (a
+  // Take that needs it then says why). One growth at a time: the operation thread.
+  void BeginGrowth(Bytes free_bytes, CUcontext context);
+  // Waits until the growth's threads have ended. Nothing to do without one.
+  void EndGrowth();
+
+  // A block of `least` to `want` bytes, multiples of 4096, aligned to 4096. Waits for a growth
+  // under way, and without one makes a slice itself, under the thread's current context. Any
+  // number of mover threads. RESOURCE_EXHAUSTED HOST_MEMORY or MEMLOCK; DEADLINE_EXCEEDED.
+  Result<HostBlock> Take(Bytes want, Bytes least, Deadline by);
+
+  // Gives slices without a block back to the system; returns the bytes. Not during a growth.
+  Bytes Release();
+
+  Bytes held() const;  // pinned memory
+  Bytes used() const;  // of it, in blocks
+
+ private:
+  friend class HostBlock;
+
+  struct Run {
+    Bytes offset;
+    Bytes bytes;
+  };
+  struct Slice {
+    char* memory;
+    Bytes bytes;
+    CUcontext context;
+    std::vector<Run> free;  // by offset, never adjacent
+    Bytes free_bytes;
+  };
+  struct Growth {
+    Bytes left = 0;
+    Bytes slice_bytes = 0;
+    CUcontext context = nullptr;
+    uint32_t threads = 0;  // still at work
+    std::optional<Error> error;
+  };
+
+  static void Grow(void* self);
+  void GrowUntilDone();
+  Result<Slice> MakeSlice(Bytes bytes, CUcontext context) const;
+  void Unmake(const Slice& slice) const;
+  std::optional<HostBlock> Cut(Bytes want, Bytes least) REQUIRES(mu_);
+  Bytes FreeBytes() const REQUIRES(mu_);
+  void GiveBack(char* memory, Bytes bytes);
+
+  const Driver& driver_;
+  mutable Mutex mu_;  // innermost; no driver call and no page is touched while it is held
+  CondVar changed_;
+  std::vector<Slice> slices_ GUARDED_BY(mu_);
+  Growth growth_ GUARDED_BY(mu_);
+  std::vector<Thread> threads_;  // operation thread
+};
+
+}  // namespace parkade::shim

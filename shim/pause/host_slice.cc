@@ -1,0 +1,53 @@
+// Maps and touches the pool's memory.
+#include "shim/pause/host_slice.h"
+
+#include <sched.h>
+#include <sys/mman.h>
+
+#include <cerrno>
+
+#ifndef MADV_POPULATE_WRITE  // Linux 5.14; older headers lack it
+#define MADV_POPULATE_WRITE 23
+#endif
+
+namespace parkade::shim {
+namespace {
+
+constexpr Bytes kHugePage = 2_MiB;
+
+}  // namespace
+
+Result<char*> MapSlice(Bytes bytes) {
+  void* mapped = mmap(nullptr, bytes + kHugePage, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (mapped == MAP_FAILED)
+    return OsError(errno, "mapping %llu MiB", (unsigned long long)bytes >> 20);
+  char* begin = static_cast<char*>(mapped);
+  char* memory = reinterpret_cast<char*>(RoundUp(reinterpret_cast<uintptr_t>(begin), kHugePage));
+  const Bytes before = Bytes(memory - begin);
+  if (before != 0) munmap(begin, before);
+  if (before != kHugePage) munmap(memory + bytes, kHugePage - before);
+
+  madvise(memory, bytes, MADV_HUGEPAGE);  // refused where huge pages are off: slower, not wrong
+  madvise(memory, bytes, MADV_DONTFORK);
+  if (madvise(memory, bytes, MADV_POPULATE_WRITE) != 0) {
+    if (errno == ENOMEM || errno == EFAULT || errno == EHWPOISON) {
+      const int error = errno;
+      munmap(memory, bytes);
+      return OsError(error == ENOMEM ? ENOMEM : EIO, "filling %llu MiB with pages",
+                     (unsigned long long)bytes >> 20);
+    }
+    for (Bytes at = 0; at < bytes; at += 4096) static_cast<volatile char*>(memory)[at] = 0;
+  }
+  return memory;
+}
+
+void UnmapSlice(char* memory, Bytes bytes) { munmap(memory, bytes); }
+
+unsigned UsableCores() {
+  cpu_set_t cores;
+  if (sched_getaffinity(0, sizeof cores, &cores) != 0) return 1;
+  return unsigned(CPU_COUNT(&cores));
+}
+
+}  // namespace parkade::shim
