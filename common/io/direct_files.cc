@@ -61,47 +61,44 @@ Bytes DirectFiles::capacity() const {
   return sum;
 }
 
-Result<void> DirectFiles::DropOldest(File& file) {
-  const Part part = file.dirty.front();
-  file.dirty.pop_front();
-  file.dirty_bytes -= part.bytes;
+Result<void> PageCacheLimit::DropOldest() {
+  const Part part = dirty_.front();
+  dirty_.pop_front();
+  dirty_bytes_ -= part.bytes;
   const int result = sync_file_range(
-      file.fd.get(), off64_t(part.offset), off64_t(part.bytes),
+      part.fd, off64_t(part.offset), off64_t(part.bytes),
       SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER);
   // ENOSYS and EINVAL: a kernel or file system without it; its own write-back then has to do.
   if (result != 0 && errno != ENOSYS && errno != EINVAL) {
     return OsError(errno, "writing %llu bytes at %llu back", (unsigned long long)part.bytes,
                    (unsigned long long)part.offset);
   }
-  posix_fadvise(file.fd.get(), off_t(part.offset), off_t(part.bytes), POSIX_FADV_DONTNEED);
+  posix_fadvise(part.fd, off_t(part.offset), off_t(part.bytes), POSIX_FADV_DONTNEED);
   return {};
 }
 
-Result<void> DirectFiles::Wrote(uint32_t index, uint64_t offset, Bytes bytes) {
-  File& file = files_[index];
-  if (file.direct) return {};
-  sync_file_range(file.fd.get(), off64_t(offset), off64_t(bytes), SYNC_FILE_RANGE_WRITE);
-  file.dirty.push_back({offset, bytes});
-  file.dirty_bytes += bytes;
-  while (file.dirty_bytes > kWindow) {
-    if (auto r = DropOldest(file); !r.ok()) return r;
+Result<void> PageCacheLimit::Wrote(uint32_t file, uint64_t offset, Bytes bytes) {
+  if (files_.direct(file)) return {};
+  const int fd = files_.fds()[file];
+  sync_file_range(fd, off64_t(offset), off64_t(bytes), SYNC_FILE_RANGE_WRITE);
+  dirty_.push_back({fd, offset, bytes});
+  dirty_bytes_ += bytes;
+  while (dirty_bytes_ > kWindow) {
+    if (auto r = DropOldest(); !r.ok()) return r;
   }
   return {};
 }
 
-void DirectFiles::HasRead(uint32_t index, uint64_t offset, Bytes bytes) {
-  const File& file = files_[index];
-  if (file.direct) return;
-  posix_fadvise(file.fd.get(), off_t(offset), off_t(bytes), POSIX_FADV_DONTNEED);
-}
-
-Result<void> DirectFiles::Flush() {
-  for (File& file : files_) {
-    while (!file.dirty.empty()) {
-      if (auto r = DropOldest(file); !r.ok()) return r;
-    }
+Result<void> PageCacheLimit::Flush() {
+  while (!dirty_.empty()) {
+    if (auto r = DropOldest(); !r.ok()) return r;
   }
   return {};
+}
+
+void PageCacheLimit::HasRead(uint32_t file, uint64_t offset, Bytes bytes) {
+  if (files_.direct(file)) return;
+  posix_fadvise(files_.fds()[file], off_t(offset), off_t(bytes), POSIX_FADV_DONTNEED);
 }
 
 }  // namespace parkade

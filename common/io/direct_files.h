@@ -1,5 +1,4 @@
-// DirectFiles: a list of open files switched to direct I/O where their file system takes it, and
-// kept out of the page cache where it does not.
+// DirectFiles: a list of open files switched to direct I/O where their file system takes it.
 //
 // Offsets, lengths and memory must be multiples of kDirectAlign. It reads and writes nothing
 // itself.
@@ -32,35 +31,50 @@ class DirectFiles {
   // Why some file is buffered, for people; empty when all are direct.
   const char* buffered_because() const { return buffered_because_; }
 
-  // After a write, or a read, has completed. For a buffered file this starts write-back and drops
-  // pages some way behind, so that at most kWindow a file stays in the page cache; it may block on
-  // the disk, and brings the disk's late errors to light.
+  // False: the file goes through the page cache (PageCacheLimit).
+  bool direct(size_t file) const { return files_[file].direct; }
+
+ private:
+  struct File {
+    Fd fd;
+    Bytes capacity = 0;
+    bool direct = false;
+  };
+
+  static const char* MakeDirect(int fd);
+
+  std::vector<File> files_;
+  std::vector<int> fds_;
+  const char* buffered_because_ = "";
+};
+
+// PageCacheLimit: keeps what one thread moves to and from buffered files out of the page cache, but
+// for kWindow bytes. Does nothing for direct files.
+class PageCacheLimit {
+ public:
+  explicit PageCacheLimit(const DirectFiles& files) : files_(files) {}  // which outlives it
+
+  // After a write has completed: starts its write-back and drops pages some way behind. May block
+  // on the disk, and brings the disk's late errors to light.
   Result<void> Wrote(uint32_t file, uint64_t offset, Bytes bytes);
-  void HasRead(uint32_t file, uint64_t offset, Bytes bytes);
   // After the last write: what is left in the window.
   Result<void> Flush();
+  // After a read has completed.
+  void HasRead(uint32_t file, uint64_t offset, Bytes bytes);
 
  private:
   static constexpr Bytes kWindow = 32_MiB;
 
   struct Part {
+    int fd;
     uint64_t offset;
     Bytes bytes;
   };
-  struct File {
-    Fd fd;
-    Bytes capacity = 0;
-    bool direct = false;
-    std::deque<Part> dirty;  // buffered only: write-back started, not yet dropped
-    Bytes dirty_bytes = 0;
-  };
+  Result<void> DropOldest();
 
-  static const char* MakeDirect(int fd);
-  Result<void> DropOldest(File& file);
-
-  std::vector<File> files_;
-  std::vector<int> fds_;
-  const char* buffered_because_ = "";
+  const DirectFiles& files_;
+  std::deque<Part> dirty_;  // write-back started, not yet dropped
+  Bytes dirty_bytes_ = 0;
 };
 
 }  // namespace parkade
