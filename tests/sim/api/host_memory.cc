@@ -1,0 +1,114 @@
+// cuMemHostAlloc and cuMemHostRegister: host memory that the driver knows.
+#include <sys/mman.h>
+
+#include <vector>
+
+#include "tests/sim/driver.h"
+
+using namespace parkade;
+using namespace parkade::sim;
+
+namespace {
+
+Address HostAddress(const void* host) { return reinterpret_cast<Address>(host); }
+
+CUresult Allocate(Context& context, void** out, Bytes bytes, unsigned flags) {
+  if (out == nullptr || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
+  if (auto r = Sim().captures.RefuseUnsafe(); r != CUDA_SUCCESS) return r;
+  const Bytes pages = RoundUp(bytes, 4_KiB);
+  void* map = mmap(nullptr, pages, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (map == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
+  Range range;
+  range.kind = RangeKind::kPinned;
+  range.base = HostAddress(map);
+  range.bytes = pages;
+  range.gpu = context.gpu;
+  range.context = Sim().contexts.HandleOf(&context);
+  range.flags = flags;
+  if (auto r = Sim().addresses.AddHost(std::move(range)); r != CUDA_SUCCESS) return r;
+  *out = map;
+  return CUDA_SUCCESS;
+}
+
+bool IsMapped(const void* host, Bytes bytes) {
+  const Address first = HostAddress(host) / 4_KiB * 4_KiB;
+  const Address end = RoundUp(HostAddress(host) + bytes, 4_KiB);
+  std::vector<unsigned char> pages((end - first) / 4_KiB);
+  return mincore(reinterpret_cast<void*>(first), end - first, pages.data()) == 0;
+}
+
+// The pinned or registered range around `host`, or nothing.
+std::optional<Range> Known(const void* host) {
+  const auto found = Sim().addresses.Find(HostAddress(host));
+  if (!found ||
+      (found->range.kind != RangeKind::kPinned && found->range.kind != RangeKind::kRegistered))
+    return std::nullopt;
+  return found->range;
+}
+
+}  // namespace
+
+CUresult cuMemHostAlloc(void** out, size_t bytes, unsigned flags) {
+  return CallIn<"cuMemHostAlloc">(
+      [&](Context& context) { return Allocate(context, out, bytes, flags); });
+}
+
+CUresult cuMemAllocHost_v2(void** out, size_t bytes) {
+  return CallIn<"cuMemAllocHost_v2">(
+      [&](Context& context) { return Allocate(context, out, bytes, 0); });
+}
+
+CUresult cuMemFreeHost(void* host) {
+  return CallIn<"cuMemFreeHost">([&](Context& context) {
+    if (host == nullptr) return CUDA_SUCCESS;
+    if (auto r = Sim().captures.RefuseUnsafe(); r != CUDA_SUCCESS) return r;
+    const auto range = Known(host);
+    if (!range || range->kind != RangeKind::kPinned || range->base != HostAddress(host))
+      return CUDA_ERROR_INVALID_VALUE;
+    const CUresult result = context.Drain();
+    Sim().addresses.Remove(range->base, RangeKind::kPinned);
+    return result;
+  });
+}
+
+CUresult cuMemHostRegister_v2(void* host, size_t bytes, unsigned flags) {
+  return CallIn<"cuMemHostRegister_v2">([&](Context& context) {
+    if (host == nullptr || bytes == 0 || !IsMapped(host, bytes)) return CUDA_ERROR_INVALID_VALUE;
+    if (auto r = Sim().captures.RefuseUnsafe(); r != CUDA_SUCCESS) return r;
+    Range range;
+    range.kind = RangeKind::kRegistered;
+    range.base = HostAddress(host);
+    range.bytes = bytes;
+    range.gpu = context.gpu;
+    range.context = Sim().contexts.HandleOf(&context);
+    range.flags = flags;
+    return Sim().addresses.AddHost(std::move(range));
+  });
+}
+
+CUresult cuMemHostUnregister(void* host) {
+  return CallIn<"cuMemHostUnregister">([&](Context& context) {
+    if (auto r = Sim().captures.RefuseUnsafe(); r != CUDA_SUCCESS) return r;
+    const CUresult result = context.Drain();
+    if (!Sim().addresses.Remove(HostAddress(host), RangeKind::kRegistered))
+      return CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
+    return result;
+  });
+}
+
+CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr* out, void* host, unsigned flags) {
+  return CallIn<"cuMemHostGetDevicePointer_v2">([&](Context&) {
+    if (out == nullptr || flags != 0 || !Known(host)) return CUDA_ERROR_INVALID_VALUE;
+    *out = HostAddress(host);
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult cuMemHostGetFlags(unsigned* flags, void* host) {
+  return CallIn<"cuMemHostGetFlags">([&](Context&) {
+    const auto range = Known(host);
+    if (flags == nullptr || !range) return CUDA_ERROR_INVALID_VALUE;
+    *flags = range->flags;
+    return CUDA_SUCCESS;
+  });
+}

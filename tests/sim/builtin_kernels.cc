@@ -1,0 +1,71 @@
+// The built-in kernels. Each computes what a CUDA kernel of the same name and parameters would.
+#include "tests/sim/builtin_kernels.h"
+
+#include <time.h>
+
+namespace parkade::sim {
+namespace {
+
+constexpr uint32_t Mix(uint32_t x) {
+  x ^= x >> 16;
+  x *= 0x7feb352d;
+  x ^= x >> 15;
+  x *= 0x846ca68b;
+  return x ^ x >> 16;
+}
+
+void FillWords(const Launch& launch, uint32_t* p, uint64_t n, uint32_t seed) {
+  if (!launch.Touch(p, n * sizeof *p)) return;
+  for (uint64_t i = 0; i < n; ++i) p[i] = Mix(uint32_t(i) + seed);
+}
+
+void AddWords(const Launch& launch, uint32_t* p, uint64_t n, uint32_t delta) {
+  if (!launch.Touch(p, n * sizeof *p)) return;
+  for (uint64_t i = 0; i < n; ++i) p[i] += delta;
+}
+
+void VerifyWords(const Launch& launch, const uint32_t* p, uint64_t n, uint32_t seed,
+                 uint64_t* mismatches) {
+  if (!launch.Touch(p, n * sizeof *p) || !launch.Touch(mismatches, sizeof *mismatches)) return;
+  uint64_t wrong = 0;
+  for (uint64_t i = 0; i < n; ++i) wrong += p[i] != Mix(uint32_t(i) + seed);
+  *mismatches += wrong;
+}
+
+void Axpy(const Launch& launch, float* y, const float* x, uint64_t n, float a) {
+  if (!launch.Touch(y, n * sizeof *y) || !launch.Touch(x, n * sizeof *x)) return;
+  for (uint64_t i = 0; i < n; ++i) y[i] += a * x[i];
+}
+
+// Depends on every word, on its place, and on the state that an earlier launch left.
+void Checksum(const Launch& launch, const uint32_t* p, uint64_t n, uint64_t* state) {
+  if (!launch.Touch(p, n * sizeof *p) || !launch.Touch(state, sizeof *state)) return;
+  uint64_t sum = 0;
+  for (uint64_t i = 0; i < n; ++i) sum += uint64_t(Mix(p[i] ^ uint32_t(i))) * (2 * i + 1);
+  *state = *state * 0x9e3779b97f4a7c15 + sum;
+}
+
+void SpinMs(const Launch&, uint32_t ms) {
+  const timespec time = {ms / 1000, long(ms % 1000) * 1'000'000};
+  nanosleep(&time, nullptr);
+}
+
+struct Named {
+  std::string_view name;
+  SimKernel kernel;
+};
+constexpr Named kBuiltin[] = {
+    {"fill_words", HostKernel<&FillWords>()},     {"add_words", HostKernel<&AddWords>()},
+    {"verify_words", HostKernel<&VerifyWords>()}, {"axpy", HostKernel<&Axpy>()},
+    {"checksum_words", HostKernel<&Checksum>()},  {"spin_ms", HostKernel<&SpinMs>()},
+};
+
+}  // namespace
+
+const SimKernel* BuiltinKernel(std::string_view name) {
+  for (const Named& builtin : kBuiltin)
+    if (builtin.name == name) return &builtin.kernel;
+  return nullptr;
+}
+
+}  // namespace parkade::sim

@@ -1,0 +1,30 @@
+// Copies and fills as streams run them: in pieces, each checked before it is touched.
+#pragma once
+
+#include <cstdint>
+
+#include "tests/sim/driver.h"
+
+namespace parkade::sim {
+
+// A rectangle of memory: `rows` rows of `width` bytes, `pitch` bytes apart; a plain range has one
+// row.
+struct Area {
+  Address base = 0;
+  Bytes pitch = 0;
+};
+
+struct Copy {
+  Area to;
+  Area from;
+  Bytes width = 0;
+  Bytes rows = 1;
+};
+
+// ILLEGAL_ADDRESS when either side is device memory that cannot be touched. On a stream's thread.
+CUresult RunCopy(const Copy& copy);
+
+// Fills the rows of `to` with `unit_bytes` (1, 2 or 4) of `value`, over and over. As RunCopy.
+CUresult RunFill(const Area& to, Bytes width, Bytes rows, uint32_t value, Bytes unit_bytes);
+
+}  // namespace parkade::sim

@@ -1,0 +1,109 @@
+// Native memory: allocation, its edge answers, copies and fills.
+#include <numeric>
+
+#include "tests/unit/sim/gpu.h"
+
+using namespace parkade;
+using namespace parkade::sim;
+
+TEST_CASE("edge calls answer as the driver does") {
+  const Gpu gpu;
+  CUdeviceptr at = 1;
+  REQUIRE(cuMemAlloc(&at, 0) == CUDA_ERROR_INVALID_VALUE);
+  REQUIRE(cuMemFree(0) == CUDA_SUCCESS);
+  const Buffer buffer(4_MiB);
+  REQUIRE(cuMemFree(buffer.at() + 256) == CUDA_ERROR_INVALID_VALUE);
+  REQUIRE(cuMemAlloc(&at, Bytes(1) << 45) == CUDA_ERROR_OUT_OF_MEMORY);
+}
+
+TEST_CASE("calls without a context or before cuInit are refused") {
+  REQUIRE(cuInit(0) == CUDA_SUCCESS);
+  CUdeviceptr at = 0;
+  REQUIRE(cuMemAlloc(&at, 4096) == CUDA_ERROR_INVALID_CONTEXT);
+}
+
+TEST_CASE("free memory shrinks by what is allocated and grows back") {
+  const Gpu gpu;
+  const Bytes before = gpu.Free();
+  {
+    const Buffer buffer(64_MiB);
+    REQUIRE(gpu.Free() == before - 64_MiB);
+    CUdeviceptr more = 0;
+    REQUIRE(cuMemAlloc(&more, before) == CUDA_ERROR_OUT_OF_MEMORY);
+  }
+  REQUIRE(gpu.Free() == before);
+}
+
+TEST_CASE("memory of a context goes with it") {
+  const Gpu gpu;
+  const Bytes before = gpu.Free();
+  CUcontext own = nullptr;
+  REQUIRE(cuCtxCreate(&own, nullptr, 0, 0) == CUDA_SUCCESS);
+  REQUIRE(gpu.Free() == before - 16_MiB);
+  CUdeviceptr at = 0;
+  REQUIRE(cuMemAlloc(&at, 8_MiB) == CUDA_SUCCESS);
+  REQUIRE(cuCtxDestroy(own) == CUDA_SUCCESS);
+  REQUIRE(gpu.Free() == before);
+}
+
+TEST_CASE("bytes survive copies in, across and out") {
+  const Gpu gpu;
+  const size_t n = GENERATE(1, 4095, 300'000);
+  std::vector<uint8_t> in(n), out(n);
+  std::iota(in.begin(), in.end(), uint8_t(7));
+  const Buffer first(n), second(n);
+  REQUIRE(cuMemcpyHtoD(first.at(), in.data(), n) == CUDA_SUCCESS);
+  REQUIRE(cuMemcpyDtoD(second.at(), first.at(), n) == CUDA_SUCCESS);
+  REQUIRE(cuMemcpyDtoH(out.data(), second.at(), n) == CUDA_SUCCESS);
+  REQUIRE(out == in);
+}
+
+TEST_CASE("a two-dimensional copy moves the rectangle and nothing beside it") {
+  const Gpu gpu;
+  const Buffer buffer(8 * 64);
+  REQUIRE(cuMemsetD8(buffer.at(), 0xee, 8 * 64) == CUDA_SUCCESS);
+  std::vector<uint8_t> in(3 * 10, 0x11), out(8 * 64);
+  CUDA_MEMCPY2D copy = {};
+  copy.srcMemoryType = CU_MEMORYTYPE_HOST;
+  copy.srcHost = in.data();
+  copy.srcPitch = 10;
+  copy.dstMemoryType = CU_MEMORYTYPE_DEVICE;
+  copy.dstDevice = buffer.at();
+  copy.dstPitch = 64;
+  copy.dstXInBytes = 5;
+  copy.dstY = 2;
+  copy.WidthInBytes = 10;
+  copy.Height = 3;
+  REQUIRE(cuMemcpy2D(&copy) == CUDA_SUCCESS);
+  REQUIRE(cuMemcpyDtoH(out.data(), buffer.at(), out.size()) == CUDA_SUCCESS);
+  for (size_t i = 0; i < out.size(); ++i) {
+    const size_t row = i / 64, column = i % 64;
+    const bool inside = row >= 2 && row < 5 && column >= 5 && column < 15;
+    REQUIRE(out[i] == (inside ? 0x11 : 0xee));
+  }
+}
+
+TEST_CASE("fills write whole units") {
+  const Gpu gpu;
+  const Buffer buffer(64);
+  REQUIRE(cuMemsetD32(buffer.at(), 0x01020304, 16) == CUDA_SUCCESS);
+  REQUIRE(cuMemsetD16(buffer.at() + 4, 0xabcd, 2) == CUDA_SUCCESS);
+  REQUIRE(cuMemsetD8(buffer.at() + 8, 0x55, 3) == CUDA_SUCCESS);
+  REQUIRE(cuMemsetD16(buffer.at() + 1, 0, 1) == CUDA_ERROR_INVALID_VALUE);
+  const auto words = ReadWords(buffer.at(), 4);
+  REQUIRE(words == std::vector<uint32_t>{0x01020304, 0xabcdabcd, 0x01555555, 0x01020304});
+}
+
+TEST_CASE("host memory is registered once and unregistered by its base") {
+  const Gpu gpu;
+  std::vector<char> memory(3 << 20);
+  char* const base = memory.data();
+  REQUIRE(cuMemHostRegister(base, 2 << 20, 0) == CUDA_SUCCESS);
+  REQUIRE(cuMemHostRegister(base, 2 << 20, 0) == CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
+  REQUIRE(cuMemHostRegister(base + (1 << 20), 2 << 20, 0) ==
+          CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
+  REQUIRE(cuMemHostUnregister(base + 4096) == CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
+  REQUIRE(cuMemHostUnregister(base) == CUDA_SUCCESS);
+  REQUIRE(cuMemHostUnregister(base) == CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
+  REQUIRE(cuMemHostRegister(reinterpret_cast<void*>(0x1000), 4096, 0) == CUDA_ERROR_INVALID_VALUE);
+}
