@@ -33,7 +33,7 @@ struct Runtime {
   HostPool pool{driver};
   Drain drain{driver, contexts, heap.implicit_wait()};
   Freezer freezer{driver, heap, *ledger, pool, drain};
-  Operations operations{freezer, pool};
+  Operations operations{freezer, pool, *ledger};
   Agent agent{settings, identity, *ledger, operations};
   Parts parts{driver, contexts, heap, *ledger};
 };
@@ -102,6 +102,7 @@ void ContextMade(SymbolLookup lookup, CUcontext context) {
     if (made->driver.ctx_get_device(&device) != CUDA_SUCCESS) return;
   }
   if (!made->contexts.Add(context, device)) return;
+  made->heap.implicit_wait().Prepare(context);
   CUuuid uuid;
   if (made->driver.device_get_uuid(&uuid, device) == CUDA_SUCCESS) {
     made->ledger->SetDevice(device, reinterpret_cast<const unsigned char(&)[16]>(uuid.bytes));

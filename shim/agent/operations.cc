@@ -37,7 +37,8 @@ bool IsAbortable(const wire::Packet& packet) {
 
 }  // namespace
 
-Operations::Operations(Freezer& freezer, HostPool& pool) : freezer_(freezer), pool_(pool) {}
+Operations::Operations(Freezer& freezer, HostPool& pool, const LedgerWriter& ledger)
+    : freezer_(freezer), pool_(pool), ledger_(ledger) {}
 
 Operations::~Operations() = default;
 
@@ -161,7 +162,7 @@ wire::Reply Operations::Execute(wire::Packet& packet) {
     outcome.result = BadRequest("not a request");
   }
   outcome.stats.host_pool_bytes = pool_.held();
-  return ToReply(op_id, outcome, freezer_.state());
+  return ToReply(op_id, outcome, ledger_.state());
 }
 
 Freezer::Outcome Operations::Commit(const wire::Commit& commit, wire::Packet& packet) {

@@ -19,8 +19,8 @@ namespace parkade::shim {
 // All methods are for the agent's thread.
 class Operations {
  public:
-  // Both outlive it.
-  Operations(Freezer& freezer, HostPool& pool);
+  // All outlive it.
+  Operations(Freezer& freezer, HostPool& pool, const LedgerWriter& ledger);
   ~Operations();
 
   // Makes the descriptor below; before anything else.
@@ -54,6 +54,7 @@ class Operations {
 
   Freezer& freezer_;
   HostPool& pool_;
+  const LedgerWriter& ledger_;
   Fd replies_fd_;
   Fd scratch_lock_;   // operation thread; shows everyone that the directory is in use
   mutable Mutex mu_;  // innermost

@@ -21,15 +21,19 @@ struct Drain::Waiter {
   bool done GUARDED_BY(mu) = false;
   CUresult result GUARDED_BY(mu) = CUDA_SUCCESS;
 
+  CUresult Wait() {
+    const CUresult waited = wait.Run(entry.context);
+    if (waited != CUDA_ERROR_OUT_OF_MEMORY) return waited;
+    // A card full to the last page has no room for the allocation that the wait is made of. The
+    // gate is closed and nothing captures, so the plain wait harms nobody.
+    ScopedContext current(driver, entry.context);
+    return current.status() == CUDA_SUCCESS ? driver.ctx_synchronize() : current.status();
+  }
+
   static void Work(void* arg) {
     std::unique_ptr<std::shared_ptr<Waiter>> owned(static_cast<std::shared_ptr<Waiter>*>(arg));
     Waiter& self = **owned;
-    CUresult result;
-    {
-      ScopedContext current(self.driver, self.entry.context);
-      result =
-          current.status() == CUDA_SUCCESS ? self.wait.Run(self.entry.context) : current.status();
-    }
+    const CUresult result = self.Wait();
     MutexLock lock(self.mu);
     self.result = result;
     self.done = true;
