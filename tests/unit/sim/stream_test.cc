@@ -1,55 +1,12 @@
 // Streams and events: asynchrony, order between streams, and time.
-#include <atomic>
 #include <chrono>
 #include <future>
 
 #include "tests/unit/sim/gpu.h"
+#include "tests/unit/sim/streams.h"
 
 using namespace parkade;
 using namespace parkade::sim;
-
-namespace {
-
-// Holds a stream until Open.
-class Barrier {
- public:
-  static void CUDA_CB Wait(void* self) { static_cast<Barrier*>(self)->open_.wait(false); }
-  void Open() {
-    open_ = true;
-    open_.notify_all();
-  }
-
- private:
-  std::atomic<bool> open_{false};
-};
-
-class OwnStream {
- public:
-  explicit OwnStream(unsigned flags = CU_STREAM_NON_BLOCKING) {
-    REQUIRE(cuStreamCreate(&stream_, flags) == CUDA_SUCCESS);
-  }
-  ~OwnStream() { cuStreamDestroy(stream_); }
-  OwnStream(const OwnStream&) = delete;
-  OwnStream& operator=(const OwnStream&) = delete;
-  operator CUstream() const { return stream_; }
-
- private:
-  CUstream stream_ = nullptr;
-};
-
-class OwnEvent {
- public:
-  explicit OwnEvent(unsigned flags = 0) { REQUIRE(cuEventCreate(&event_, flags) == CUDA_SUCCESS); }
-  ~OwnEvent() { cuEventDestroy(event_); }
-  OwnEvent(const OwnEvent&) = delete;
-  OwnEvent& operator=(const OwnEvent&) = delete;
-  operator CUevent() const { return event_; }
-
- private:
-  CUevent event_ = nullptr;
-};
-
-}  // namespace
 
 TEST_CASE("work runs behind the caller, in order") {
   const Gpu gpu;
@@ -122,14 +79,8 @@ TEST_CASE("elapsed time is the time between two events") {
   const Gpu gpu;
   const OwnStream stream;
   const OwnEvent start, end, untimed(CU_EVENT_DISABLE_TIMING);
-  CUmodule module = nullptr;
-  CUfunction spin = nullptr;
-  REQUIRE(cuModuleLoadData(&module, "any") == CUDA_SUCCESS);
-  REQUIRE(cuModuleGetFunction(&spin, module, "spin_ms") == CUDA_SUCCESS);
-  uint32_t ms = 30;
-  void* parameters[] = {&ms};
   REQUIRE(cuEventRecord(start, stream) == CUDA_SUCCESS);
-  REQUIRE(cuLaunchKernel(spin, 1, 1, 1, 1, 1, 1, 0, stream, parameters, nullptr) == CUDA_SUCCESS);
+  Spin(stream, 30);
   REQUIRE(cuEventRecord(end, stream) == CUDA_SUCCESS);
   float elapsed = 0;
   REQUIRE(cuEventElapsedTime(&elapsed, start, end) == CUDA_ERROR_NOT_READY);

@@ -1,0 +1,156 @@
+// cuPointerGetAttribute(s) and cuMemGetAddressRange: what an address is. Native memory and memory
+// of cuMemCreate differ where they were seen to differ on a card (figures in README.md).
+#include <cstring>
+
+#include "tests/sim/driver.h"
+#include "tests/sim/primary.h"
+
+using namespace parkade;
+using namespace parkade::sim;
+
+namespace {
+
+using Found = AddressSpace::Found;
+
+bool OnHost(const Found& found) {
+  return found.range.kind == RangeKind::kPinned || found.range.kind == RangeKind::kRegistered;
+}
+
+const Physical* MemoryOf(const Found& found) {
+  return found.mapping ? found.mapping->memory.get() : found.range.memory.get();
+}
+
+// VMM memory belongs to no context; the driver names the device's primary one.
+CUcontext ContextOf(const Found& found) {
+  return found.mapping ? PrimaryContext(found.mapping->memory->gpu()) : found.range.context;
+}
+
+int GpuOf(const Found& found) {
+  return found.mapping ? found.mapping->memory->gpu() : found.range.gpu;
+}
+
+template <typename T>
+CUresult Put(void* data, T value) {
+  memcpy(data, &value, sizeof value);
+  return CUDA_SUCCESS;
+}
+
+CUresult Attribute(CUpointer_attribute attribute, const Found& found, Address at, void* data) {
+  const bool host = OnHost(found);
+  const bool managed = found.range.kind == RangeKind::kManaged;
+  const Physical* memory = MemoryOf(found);
+  const bool unmapped = !host && memory == nullptr;
+  const bool vmm = found.mapping.has_value();
+  if (unmapped && attribute != CU_POINTER_ATTRIBUTE_RANGE_START_ADDR &&
+      attribute != CU_POINTER_ATTRIBUTE_RANGE_SIZE && attribute != CU_POINTER_ATTRIBUTE_MAPPED)
+    return CUDA_ERROR_INVALID_VALUE;
+  switch (int(attribute)) {
+    case CU_POINTER_ATTRIBUTE_CONTEXT:
+      return Put(data, ContextOf(found));
+    case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
+      return Put(data, host ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE);
+    case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
+      return Put(data, CUdeviceptr(at));
+    case CU_POINTER_ATTRIBUTE_HOST_POINTER:
+      return host || managed ? Put(data, at) : CUDA_ERROR_INVALID_VALUE;
+    case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
+      return Put(data, 0u);
+    case CU_POINTER_ATTRIBUTE_BUFFER_ID:
+      return Put<unsigned long long>(data, vmm ? found.mapping->id : found.range.id);
+    case CU_POINTER_ATTRIBUTE_IS_MANAGED:
+      return Put<unsigned>(data, managed);
+    case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
+      return Put(data, GpuOf(found));
+    case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
+      return Put<unsigned>(data, found.range.kind == RangeKind::kNative);
+    case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
+      return Put(data, found.range.base);
+    case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
+      return Put<size_t>(data, found.range.bytes);
+    case CU_POINTER_ATTRIBUTE_MAPPED:
+      return Put<unsigned>(data, !unmapped);
+    case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
+      return Put<unsigned long long>(data, vmm ? memory->prop.requestedHandleTypes : 0);
+    case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
+      return Put<unsigned>(data, vmm ? memory->prop.allocFlags.gpuDirectRDMACapable : !host);
+    case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
+      return Put<unsigned>(data, vmm ? found.mapping->access[size_t(GpuOf(found))]
+                                     : unsigned(CU_MEM_ACCESS_FLAGS_PROT_READWRITE));
+    case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
+      return Put(data, found.range.pool);
+    case CU_POINTER_ATTRIBUTE_MAPPING_SIZE:
+      return Put<size_t>(data, vmm ? found.mapping->bytes : found.range.bytes);
+    case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR:
+      return Put(data, vmm ? found.mapping_base : found.range.base);
+    case CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID:
+      return Put<unsigned long long>(data, memory != nullptr ? memory->inode() : found.range.id);
+    case CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE:
+      return Put<unsigned>(data, !host && !vmm);
+    default:
+      return CUDA_ERROR_INVALID_VALUE;
+  }
+}
+
+// What cuPointerGetAttributes writes for a value that there is none of.
+Bytes SizeOf(CUpointer_attribute attribute) {
+  switch (int(attribute)) {
+    case CU_POINTER_ATTRIBUTE_CONTEXT:
+    case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
+    case CU_POINTER_ATTRIBUTE_HOST_POINTER:
+    case CU_POINTER_ATTRIBUTE_BUFFER_ID:
+    case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
+    case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
+    case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
+    case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
+    case CU_POINTER_ATTRIBUTE_MAPPING_SIZE:
+    case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR:
+    case CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID:
+      return 8;
+    default:
+      return 4;
+  }
+}
+
+}  // namespace
+
+CUresult cuPointerGetAttribute(void* data, CUpointer_attribute attribute, CUdeviceptr at) {
+  return CallIn<"cuPointerGetAttribute">([&](Context&) {
+    const auto found = Sim().addresses.Find(at);
+    if (data == nullptr || !found) return CUDA_ERROR_INVALID_VALUE;
+    return Attribute(attribute, *found, at, data);
+  });
+}
+
+CUresult cuPointerGetAttributes(unsigned count, CUpointer_attribute* attributes, void** data,
+                                CUdeviceptr at) {
+  return CallIn<"cuPointerGetAttributes">([&](Context&) {
+    if (attributes == nullptr || data == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    const auto found = Sim().addresses.Find(at);
+    for (unsigned i = 0; i < count; ++i) {
+      if (found && Attribute(attributes[i], *found, at, data[i]) == CUDA_SUCCESS) continue;
+      memset(data[i], 0, SizeOf(attributes[i]));
+      if (attributes[i] == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL) Put(data[i], CU_DEVICE_INVALID);
+    }
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult cuPointerSetAttribute(const void* value, CUpointer_attribute attribute, CUdeviceptr at) {
+  return CallIn<"cuPointerSetAttribute">([&](Context&) {
+    if (value == nullptr || attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS ||
+        !Sim().addresses.Find(at))
+      return CUDA_ERROR_INVALID_VALUE;
+    return CUDA_SUCCESS;
+  });
+}
+
+// Of memory mapped by cuMemMap: the one handle's mapping.
+CUresult cuMemGetAddressRange_v2(CUdeviceptr* base, size_t* bytes, CUdeviceptr at) {
+  return CallIn<"cuMemGetAddressRange_v2">([&](Context&) {
+    const auto found = Sim().addresses.Find(at);
+    if (!found || MemoryOf(*found) == nullptr) return CUDA_ERROR_NOT_FOUND;
+    if (base != nullptr) *base = found->mapping ? found->mapping_base : found->range.base;
+    if (bytes != nullptr) *bytes = found->mapping ? found->mapping->bytes : found->range.bytes;
+    return CUDA_SUCCESS;
+  });
+}
