@@ -6,16 +6,19 @@
 
 #include <cuda.h>
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string_view>
 #include <vector>
 
 #include "common/mutex.h"
-#include "common/result.h"
 #include "shim/cuda/driver.h"
+#include "shim/heap/device_memory.h"
+#include "shim/heap/implicit_wait.h"
 #include "shim/heap/ledger_writer.h"
 #include "shim/heap/range.h"
+#include "shim/heap/slab_shelf.h"
 
 namespace parkade::shim {
 
@@ -31,27 +34,33 @@ struct AllocationView {
 
 class Heap {
  public:
-  // `driver` and `ledger` outlive it.
+  // All outlive it.
   Heap(const Driver& driver, LedgerWriter& ledger);
+  // Gives everything back to the driver, allocations of the application included. No operation and
+  // no call may be under way.
   ~Heap();
+  Heap(const Heap&) = delete;
+  Heap& operator=(const Heap&) = delete;
 
   // Application threads, with the gate entered. The current context decides the device. On success
-  // *out is the base of `bytes` usable bytes, aligned as native. Errors are the native ones:
-  // INVALID_VALUE for zero bytes, INVALID_CONTEXT, OUT_OF_MEMORY (after empty slabs went back to
-  // the driver). No lock is held across a driver call.
+  // *out is the base of `bytes` usable bytes, aligned as native; else it is untouched. Errors are
+  // the native ones: INVALID_VALUE for zero bytes, INVALID_CONTEXT, OUT_OF_MEMORY (after empty
+  // slabs went back to the driver). NOT_SUPPORTED: the device has no virtual memory management, the
+  // caller takes native memory. No lock is held across a driver call.
   CUresult Allocate(CUdeviceptr* out, size_t bytes, std::string_view tag);
 
-  // Application threads, gate not entered. False when `ptr` is not the base of an allocation of
-  // ours
-  // (*result untouched unless ptr lies inside one: then true and INVALID_VALUE, as native).
-  // Otherwise frees with cudaFree's implicit wait for the device (shim/heap/implicit_wait.h; not
-  // while the range is out), and *result is what the caller gets.
+  // Application threads, gate not entered. False when `ptr` is not in memory of ours; *result is
+  // then untouched. Otherwise *result is what the caller gets: INVALID_VALUE when `ptr` is not the
+  // base of a live allocation, as native; else the allocation is freed after cudaFree's implicit
+  // wait (implicit_wait.h; none while the range is out or moving). When the wait fails, the memory
+  // is freed after the context's next wait; its error is passed on as the driver does, but for a
+  // lack of memory to wait with.
   bool Free(CUdeviceptr ptr, CUresult* result);
 
   // Any thread, any time, also while paused; lock held for the look-up alone.
   std::optional<AllocationView> Find(CUdeviceptr ptr) const;
 
-  // The context is being destroyed or reset, after its work has ended: frees what was made under
+  // The context is about to be destroyed or reset: waits for its work and frees what was made under
   // it, as the driver does. Application threads.
   void ForgetContext(CUcontext context);
 
@@ -87,6 +96,79 @@ class Heap {
     CUcontext context;
   };
   std::vector<DeviceContext> Devices() const;
+
+  // For making the handles of a range again: the same kind as the heap makes.
+  DeviceMemory& memory() { return memory_; }
+  ImplicitWait& implicit_wait() { return wait_; }
+
+ private:
+  struct Allocation {
+    Range* range;
+    Bytes bytes;
+    uint64_t number;
+    std::optional<uint32_t> slot;  // none until it is in the ledger
+    bool freeing = false;          // claimed by a Free, which may be waiting for the GPU
+  };
+  using Table = std::map<CUdeviceptr, Allocation>;
+
+  // An allocation that a Free has claimed. The number tells it from a later one at its address.
+  struct Claim {
+    CUdeviceptr ptr;
+    uint64_t number;
+  };
+
+  // What has left the tables, to be given back once the lock is no longer held.
+  struct Removed {
+    struct Entry {
+      std::optional<uint32_t> slot;
+      int device;
+      Bytes bytes;
+    };
+    std::vector<Entry> allocations;
+    std::vector<std::unique_ptr<Range>> ranges;
+  };
+
+  bool InRange(CUdeviceptr ptr) const REQUIRES(mu_);
+  // Enters an allocation into the table; the ledger's record for it is returned.
+  wire::LedgerRecord Enter(CUdeviceptr base, Range& range, Bytes bytes) REQUIRES(mu_);
+  // Takes an allocation out of the table, and its range too when that is no longer needed.
+  void Drop(Table::iterator it, Removed& removed) REQUIRES(mu_);
+  void Detach(Range& range, Removed& removed) REQUIRES(mu_);
+  void DetachEmptySlabs(Removed& removed) REQUIRES(mu_);
+  std::vector<Extent> LiveExtents(const Range& range) const REQUIRES(mu_);
+  // Sets what the ledger is to say of a range's allocations, and notes them for ShowPlaces.
+  struct Shown {
+    uint32_t slot;
+    uint64_t number;
+    wire::Place place;
+  };
+  void SetPlace(Range& range, wire::Place place, std::vector<Shown>& shown) REQUIRES(mu_);
+
+  std::optional<wire::LedgerRecord> TakeFromSlab(const SlabShelf::Key& key, Bytes bytes);
+  // Asks the driver for a slab, or for a range of just this request; falls back to the latter.
+  CUresult MakeRange(const SlabShelf::Key& key, const DeviceMemory::Device& device, Bytes bytes,
+                     std::unique_ptr<Range>* out);
+  wire::LedgerRecord AddRange(std::unique_ptr<Range> made, const DeviceMemory::Device& device,
+                              Bytes bytes);
+  void Publish(const wire::LedgerRecord& record);
+  void Moved(Range* range, RangeState state, wire::Place place);
+  void ShowPlaces(const std::vector<Shown>& shown);
+  // Returns the physical bytes.
+  Bytes GiveBack(Removed removed);
+
+  const Driver& driver_;
+  LedgerWriter& ledger_;
+  ImplicitWait wait_;
+  DeviceMemory memory_;
+
+  mutable Mutex mu_;  // innermost: nothing is called, copied or waited for while it is held
+  std::map<CUdeviceptr, std::unique_ptr<Range>> ranges_ GUARDED_BY(mu_);
+  Table allocations_ GUARDED_BY(mu_);
+  std::map<SlabShelf::Key, SlabShelf> shelves_ GUARDED_BY(mu_);
+  std::map<int, CUcontext> devices_ GUARDED_BY(mu_);
+  // Freed when the implicit wait failed; dropped after the context's next one.
+  std::map<CUcontext, std::vector<Claim>> deferred_ GUARDED_BY(mu_);
+  uint64_t last_number_ GUARDED_BY(mu_) = 0;
 };
 
 }  // namespace parkade::shim

@@ -1,18 +1,24 @@
 // LedgerWriter: the shim's side of the ledger (proto/ledger.h); no system call once the file is
-// there.
+// there, but for growing it.
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <memory>
+#include <string>
 #include <string_view>
 #include <vector>
 
+#include "common/bytes.h"
 #include "common/fd.h"
 #include "common/mutex.h"
+#include "common/result.h"
 #include "proto/ledger.h"
 
 namespace parkade::shim {
 
+// Every member function may be called from any thread, unless it says otherwise; none blocks on a
+// reader.
 class LedgerWriter {
  public:
   // Makes the memfd (close-on-exec, sealed against shrinking, MADV_DONTFORK mapping), state
@@ -22,11 +28,14 @@ class LedgerWriter {
 
   int fd() const { return fd_.get(); }
 
-  // Adds an allocation and returns its slot. When the file is full it doubles (one system call,
-  // which may fail: then kNoSlot, the allocation works and is counted in `unlisted` of the text).
+  // Adds an allocation and returns its slot; `sequence` and `used` of the record are ignored. When
+  // the file is full it doubles (one system call, which may fail: then kNoSlot, the allocation
+  // works and is counted in `unlisted` of the text).
   static constexpr uint32_t kNoSlot = UINT32_MAX;
   uint32_t Add(const wire::LedgerRecord& record);
-  void SetPlace(uint32_t slot, wire::Place place);
+  // No effect when the slot no longer holds allocation `number`: it may be freed on another thread
+  // between the look at the heap and this call.
+  void SetPlace(uint32_t slot, uint64_t number, wire::Place place);
   void Remove(uint32_t slot);
 
   // Totals of one device, by ordinal; out of range is ignored.
@@ -45,12 +54,37 @@ class LedgerWriter {
   void SetUnhookedNames(uint64_t count);
   void SetGatedThreads(uint64_t count);
 
-  // Lines "name=value (source)" and "warning: ..."; AddWarning keeps each distinct text once.
+  // Lines "name=value (source)" and "warning: ..."; AddWarning keeps each distinct text once. What
+  // does not fit into the block is cut.
   void SetSettings(std::string_view lines);
   void AddWarning(std::string_view line);
 
-  // In a forked child: forgets the mapping without touching the parent's.
+  // In a forked child, before anything else there: forgets the mapping without touching the
+  // parent's. From then on every call is without effect, and there is no descriptor.
   void AbandonAfterFork();
+
+ private:
+  LedgerWriter(Fd fd, void* map);
+
+  bool Grow() REQUIRES(mu_);
+  void WriteRecord(uint32_t slot, const wire::LedgerRecord& record) REQUIRES(mu_);
+  void WriteText() REQUIRES(mu_);
+  void Store(uint64_t wire::LedgerHeader::*field, uint64_t value);
+  void AddTo(uint64_t wire::LedgerDevice::*field, int ordinal, int64_t delta);
+
+  Fd fd_;
+  // The largest file there can be is mapped from the start, so that growing moves nothing. Null in
+  // a forked child.
+  wire::LedgerHeader* header_;
+  wire::LedgerRecord* records_;
+
+  Mutex mu_;  // innermost; the mapping has one writer at a time
+  uint64_t capacity_ GUARDED_BY(mu_);
+  uint32_t used_slots_ GUARDED_BY(mu_) = 0;
+  std::vector<uint32_t> free_slots_ GUARDED_BY(mu_);
+  uint64_t unlisted_ GUARDED_BY(mu_) = 0;
+  std::string settings_ GUARDED_BY(mu_);
+  std::vector<std::string> warnings_ GUARDED_BY(mu_);
 };
 
 }  // namespace parkade::shim

@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "common/bytes.h"
+#include "proto/ledger.h"
+#include "shim/heap/slab.h"
 
 namespace parkade::shim {
 
@@ -40,8 +42,6 @@ enum class RangeState : uint8_t {
   kOut,     // nothing mapped, bytes in `backing`
 };
 
-class Slab;  // heap/slab.h: how a shared range is divided
-
 // Fields marked M are guarded by Heap::mu_; the others are constant after creation, but for
 // `pieces` handles, `extents` and `backing`, which belong to whoever has the range in kMoving.
 struct Range {
@@ -53,6 +53,8 @@ struct Range {
   std::vector<Piece> pieces;                 // by offset, without gaps
   std::unique_ptr<Slab> slab;                // M; null: one allocation owns the range
   RangeState state = RangeState::kResident;  // M
+  wire::Place place = wire::Place::kGpu;     // M; as its ledger records say
+  Bytes counted = 0;                         // M; physical bytes of it in the ledger
   bool doomed = false;                       // M; its last allocation was freed while it was moving
   uint32_t live = 0;                         // M; allocations in it
   std::vector<Extent> extents;               // filled when it begins to move out

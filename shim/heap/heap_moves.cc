@@ -1,0 +1,132 @@
+// What pause/ does with ranges: takes them for a move, hands them back, counts.
+#include <algorithm>
+#include <utility>
+
+#include "shim/heap/heap.h"
+
+namespace parkade::shim {
+namespace {
+
+constexpr Bytes kExtentStep = 4096;
+
+Bytes PhysicalBytes(const Range& range) {
+  Bytes bytes = 0;
+  for (const Piece& piece : range.pieces) bytes += piece.handle != 0 ? piece.bytes : 0;
+  return bytes;
+}
+
+}  // namespace
+
+std::vector<Range*> Heap::BeginEviction() {
+  std::vector<Range*> ranges;
+  std::vector<Shown> shown;
+  Removed removed;
+  {
+    MutexLock lock(mu_);
+    DetachEmptySlabs(removed);
+    for (const auto& [base, range] : ranges_) {
+      if (range->state != RangeState::kResident) continue;
+      range->state = RangeState::kMoving;
+      range->extents = LiveExtents(*range);
+      if (range->slab != nullptr) shelves_.at(SlabShelf::KeyOf(*range)).TakeDown(*range);
+      SetPlace(*range, wire::Place::kMoving, shown);
+      ranges.push_back(range.get());
+    }
+  }
+  ShowPlaces(shown);
+  GiveBack(std::move(removed));
+  return ranges;
+}
+
+std::vector<Range*> Heap::BeginRestore() {
+  std::vector<Range*> ranges;
+  std::vector<Shown> shown;
+  {
+    MutexLock lock(mu_);
+    for (const auto& [base, range] : ranges_) {
+      if (range->state != RangeState::kOut) continue;
+      range->state = RangeState::kMoving;
+      SetPlace(*range, wire::Place::kMoving, shown);
+      ranges.push_back(range.get());
+    }
+  }
+  ShowPlaces(shown);
+  return ranges;
+}
+
+void Heap::MovedOut(Range* range, wire::Place place) { Moved(range, RangeState::kOut, place); }
+
+void Heap::MovedIn(Range* range) { Moved(range, RangeState::kResident, wire::Place::kGpu); }
+
+void Heap::Moved(Range* range, RangeState state, wire::Place place) {
+  const int device = range->device;
+  int64_t change = 0;
+  std::vector<Shown> shown;
+  Removed removed;
+  {
+    MutexLock lock(mu_);
+    range->state = state;
+    if (range->doomed) {
+      Detach(*range, removed);
+    } else {
+      const Bytes physical = PhysicalBytes(*range);
+      change = int64_t(physical) - int64_t(range->counted);
+      range->counted = physical;
+      if (range->slab != nullptr && state == RangeState::kResident) {
+        shelves_.at(SlabShelf::KeyOf(*range)).PutUp(*range);
+      }
+      SetPlace(*range, place, shown);
+    }
+  }
+  ledger_.AddResident(device, change);
+  ShowPlaces(shown);
+  GiveBack(std::move(removed));
+}
+
+Heap::Totals Heap::Count() const {
+  Totals totals{};
+  MutexLock lock(mu_);
+  for (const auto& [base, range] : ranges_) {
+    totals.resident += range->counted;
+    if (range->state != RangeState::kResident) continue;
+    for (const Extent& extent : LiveExtents(*range)) totals.live += extent.bytes;
+  }
+  return totals;
+}
+
+std::vector<Heap::DeviceContext> Heap::Devices() const {
+  std::vector<DeviceContext> devices;
+  MutexLock lock(mu_);
+  for (const auto& [device, context] : devices_) devices.push_back({device, context});
+  return devices;
+}
+
+std::vector<Extent> Heap::LiveExtents(const Range& range) const {
+  std::vector<Extent> extents;
+  const auto end = allocations_.lower_bound(range.base + range.bytes);
+  for (auto it = allocations_.lower_bound(range.base); it != end; ++it) {
+    const Bytes offset = it->first - range.base;
+    const Bytes from = offset / kExtentStep * kExtentStep;
+    const Bytes to = std::min(RoundUp(offset + it->second.bytes, kExtentStep), range.bytes);
+    if (!extents.empty() && from <= extents.back().offset + extents.back().bytes) {
+      extents.back().bytes = to - extents.back().offset;
+    } else {
+      extents.push_back({from, to - from});
+    }
+  }
+  return extents;
+}
+
+void Heap::SetPlace(Range& range, wire::Place place, std::vector<Shown>& shown) {
+  range.place = place;
+  const auto end = allocations_.lower_bound(range.base + range.bytes);
+  for (auto it = allocations_.lower_bound(range.base); it != end; ++it) {
+    if (it->second.slot) shown.push_back({*it->second.slot, it->second.number, place});
+  }
+}
+
+void Heap::ShowPlaces(const std::vector<Shown>& shown) {
+  for (const Shown& s : shown) ledger_.SetPlace(s.slot, s.number, s.place);
+}
+
+}  // namespace parkade::shim
