@@ -5,36 +5,27 @@
 #pragma once
 
 #include <atomic>
-#include <span>
+#include <vector>
 
-#include "common/fd.h"
+#include "common/io/direct_files.h"
 #include "common/result.h"
 #include "proto/wire.h"
 #include "shim/cuda/driver.h"
 #include "shim/heap/heap.h"
 #include "shim/heap/ledger_writer.h"
+#include "shim/pause/eviction_plan.h"
+#include "shim/pause/host_pool.h"
+#include "shim/pause/mover.h"
 
 namespace parkade::shim {
 
-class HostPool;
 class Drain;
-
-// Where Commit may put bytes; see wire::Commit. Descriptors stay open until the next Commit
-// replaces them or a Resume has ended.
-struct EvictionPlan {
-  Bytes host_bytes = 0;
-  Bytes disk_bytes = 0;
-  Bytes chunk_bytes = 256_MiB;
-  wire::Policy policy = wire::Policy::kHost;
-  std::span<const wire::TagPolicy> tags;
-  std::span<Fd> files;
-};
 
 class Freezer {
  public:
   // All outlive it.
-  Freezer(const Driver& driver, Heap& heap, LedgerWriter& ledger, HostPool& pool, Drain& drain);
-  ~Freezer();
+  Freezer(const Driver& driver, Heap& heap, LedgerWriter& ledger, HostPool& pool, Drain& drain,
+          MakeEngine make_engine = MakeShimEngine);
 
   // What a call did. `stats` is filled as far as it went, also on error; `already` when the process
   // was in the state asked for.
@@ -50,8 +41,9 @@ class Freezer {
   // CUDA_<name>. Already kPaused: already. kPartlyMoved: FAILED_PRECONDITION (BUSY), resume first.
   Outcome Prepare(uint64_t op_id, Deadline drain_by);
 
-  // kPrepared -> kPaused. On error every byte is back and the gate open (kRunning); when even that
-  // is impossible for want of HBM, kPartlyMoved with the gate closed: Resume finishes it.
+  // kPrepared -> kPaused. On error every byte is back and the gate open (kRunning). When even that
+  // is impossible, for want of HBM say, kPartlyMoved with the gate closed: Resume finishes it. When
+  // the context is lost, kFailed with the gate open: the application gets the driver's own error.
   Outcome Commit(uint64_t op_id, const EvictionPlan& plan);
 
   // kPrepared -> kRunning. Nothing to do when running or paused.
@@ -59,13 +51,37 @@ class Freezer {
 
   // Any thread: a Commit under way stops at its next chunk and undoes itself (CANCELLED).
   void RequestAbort() { abort_requested_.store(true, std::memory_order_release); }
+  // Before the next Prepare or Commit begins, by whoever starts it; the calls themselves never
+  // clear the request, so that one that came just before is not lost.
+  void ClearAbort() { abort_requested_.store(false, std::memory_order_release); }
 
-  // kPaused or kPartlyMoved -> kRunning: creates all handles, then maps, copies in, verifies, opens
-  // the gate. On error the process stays paused with whole backups: GPU_MEMORY (message has needed
-  // and free bytes), BACKUP_MISSING, CHECKSUM. Already kRunning: already.
+  // kPaused or kPartlyMoved -> kRunning: creates all handles, then maps, copies in, opens the gate.
+  // On error the process stays as it was with whole backups: GPU_MEMORY (message has needed and
+  // free bytes), BACKUP_MISSING, or what driver or disk said. Already kRunning: already.
   Outcome Resume(uint64_t op_id);
 
+  // Operation thread; others read it from the ledger.
+  wire::ProcessState state() const { return state_; }
+
  private:
+  Outcome Refuse(const char* asked) const;
+  void SetState(wire::ProcessState state);
+  // Every byte is in HBM: the process goes on.
+  void Run();
+  // Hands ranges back to the heap as their handles are: resident or out.
+  void Settle(const std::vector<Range*>& ranges);
+  Result<void> Evict(uint64_t op_id, const EvictionPlan& plan, Outcome* outcome);
+  void UndoEviction(const std::vector<Range*>& ranges);
+
+  Heap& heap_;
+  LedgerWriter& ledger_;
+  HostPool& pool_;
+  Drain& drain_;
+  Mover mover_;
+
+  wire::ProcessState state_ = wire::ProcessState::kRunning;
+  DirectFiles files_;      // hold backups while paused
+  Bytes stage_bytes_ = 0;  // host memory that moving to and from them may use
   std::atomic<bool> abort_requested_{false};
 };
 

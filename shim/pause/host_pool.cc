@@ -203,20 +203,21 @@ void HostPool::GiveBack(char* memory, Bytes bytes) {
   slice->free.erase(next);
 }
 
-Bytes HostPool::Release() {
+Bytes HostPool::Release(Bytes keep) {
   std::vector<Slice> empty;
+  Bytes released = 0;
   {
     MutexLock lock(mu_);
-    const auto first = std::partition(slices_.begin(), slices_.end(),
-                                      [](const Slice& s) { return s.free_bytes != s.bytes; });
-    std::move(first, slices_.end(), std::back_inserter(empty));
-    slices_.erase(first, slices_.end());
+    Bytes held = 0;
+    for (const Slice& slice : slices_) held += slice.bytes;
+    std::erase_if(slices_, [&](Slice& slice) {
+      if (slice.free_bytes != slice.bytes || held - released <= keep) return false;
+      released += slice.bytes;
+      empty.push_back(std::move(slice));
+      return true;
+    });
   }
-  Bytes released = 0;
-  for (const Slice& slice : empty) {
-    Unmake(slice);
-    released += slice.bytes;
-  }
+  for (const Slice& slice : empty) Unmake(slice);
   return released;
 }
 

@@ -1,0 +1,23 @@
+// EvictionPlan: what one Commit grants and asks for.
+#pragma once
+
+#include <span>
+
+#include "common/bytes.h"
+#include "common/fd.h"
+#include "proto/wire.h"
+
+namespace parkade::shim {
+
+// Where Commit may put bytes; see wire::Commit. Descriptors stay open until the next Commit
+// replaces them or a Resume has ended.
+struct EvictionPlan {
+  Bytes host_bytes = 0;
+  Bytes disk_bytes = 0;
+  Bytes chunk_bytes = 256_MiB;
+  wire::Policy policy = wire::Policy::kHost;
+  std::span<const wire::TagPolicy> tags;
+  std::span<Fd> files;  // taken over by Commit once it has looked at them
+};
+
+}  // namespace parkade::shim

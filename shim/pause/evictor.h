@@ -1,0 +1,79 @@
+// Evictor: moves the ranges of one context out of HBM, chunk by chunk, on one thread.
+//
+// GPU -> pinned memory, and for files on to the disk; a piece is unmapped and released as soon as
+// its last chunk is in its place, behind the copies of the next. It undoes nothing: when it
+// returns, each piece is either mapped with its bytes, or out (handle 0) with all of its chunks
+// stored.
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "shim/pause/copy_lane.h"
+#include "shim/pause/eviction_order.h"
+#include "shim/pause/move_tools.h"
+#include "shim/pause/range_backing.h"
+
+namespace parkade::shim {
+
+class Evictor {
+ public:
+  // `moves` all have `context`, and none is to be discarded. `space` may be null when none goes to
+  // a file. All outlive it.
+  Evictor(MoveTools& tools, FileSpace* space, CUcontext context, std::vector<RangeMove> moves,
+          Bytes stage_bytes);
+
+  // Makes each range's backing and fills it. Errors: CANCELLED, CUDA_..., HOST_MEMORY, MEMLOCK,
+  // DISK_SPACE, those of the disk. Nothing is in flight afterwards.
+  Result<void> Run();
+
+  const MovedBytes& moved() const { return moved_; }
+  Bytes released_bytes() const { return released_bytes_; }
+
+ private:
+  // A chunk on its way: which one, and the staging block it goes through, if any.
+  struct Job {
+    uint32_t move;
+    uint32_t chunk;
+    uint32_t block;
+  };
+  static constexpr uint32_t kNoBlock = UINT32_MAX;
+  enum class Step { kStarted, kMustWait, kNoMore };
+
+  Result<void> RunUntilIdle();
+  Result<Step> StartNext();
+  Result<void> BeginRange();
+  Result<bool> CutToHost();
+  Result<bool> CutToDisk();
+  Result<void> Launch(Job job, char* memory);
+  Result<void> FinishCopy();
+  Result<void> FinishWrites(DiskStage::Patience patience);
+  Result<void> Stored(const Job& job);
+  Result<void> ReleasePiece(Range& range, Piece& piece);
+  RangeBacking& BackingOf(uint32_t move) { return *backings_[move]; }
+
+  MoveTools& tools_;
+  FileSpace* const space_;
+  const CUcontext context_;
+  const std::vector<RangeMove> moves_;
+  const Bytes stage_bytes_;
+
+  CopyLane lane_;
+  std::unique_ptr<DiskStage> stage_;
+  std::deque<Job> copying_;   // in the lane, oldest first
+  std::vector<Job> writing_;  // by staging block
+
+  // Per range, since its first chunk was cut.
+  std::vector<RangeBacking*> backings_;
+  std::vector<std::vector<Bytes>> piece_left_;  // live bytes not yet stored, by piece
+
+  uint32_t next_ = 0;  // range that is being cut
+  std::unique_ptr<ChunkCutter> cutter_;
+  Bytes host_left_ = 0;  // of that range's share of host memory
+
+  MovedBytes moved_;
+  Bytes released_bytes_ = 0;
+};
+
+}  // namespace parkade::shim

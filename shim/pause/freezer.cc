@@ -1,0 +1,236 @@
+// The states of one process and the steps between them.
+#include "shim/pause/freezer.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "shim/pause/drain.h"
+#include "shim/pause/gate.h"
+
+namespace parkade::shim {
+namespace {
+
+using wire::ProcessState;
+
+// After one of these the driver refuses everything in the context, for good.
+bool IsContextLost(int cuda) {
+  switch (cuda) {
+    case CUDA_ERROR_ECC_UNCORRECTABLE:
+    case CUDA_ERROR_ILLEGAL_ADDRESS:
+    case CUDA_ERROR_LAUNCH_TIMEOUT:
+    case CUDA_ERROR_CONTEXT_IS_DESTROYED:
+    case CUDA_ERROR_ASSERT:
+    case CUDA_ERROR_HARDWARE_STACK_ERROR:
+    case CUDA_ERROR_ILLEGAL_INSTRUCTION:
+    case CUDA_ERROR_MISALIGNED_ADDRESS:
+    case CUDA_ERROR_INVALID_ADDRESS_SPACE:
+    case CUDA_ERROR_INVALID_PC:
+    case CUDA_ERROR_LAUNCH_FAILED:
+      return true;
+    default:
+      return false;
+  }
+}
+
+const char* NameOf(ProcessState state) {
+  switch (state) {
+    case ProcessState::kPrepared:
+      return "prepared for a pause";
+    case ProcessState::kPaused:
+      return "paused";
+    case ProcessState::kPartlyMoved:
+      return "partly moved";
+    case ProcessState::kFailed:
+      return "without a usable context";
+    default:
+      return "running";
+  }
+}
+
+bool IsResident(const Range& range) {
+  return std::all_of(range.pieces.begin(), range.pieces.end(),
+                     [](const Piece& piece) { return piece.handle != 0; });
+}
+
+}  // namespace
+
+Freezer::Freezer(const Driver& driver, Heap& heap, LedgerWriter& ledger, HostPool& pool,
+                 Drain& drain, MakeEngine make_engine)
+    : heap_(heap),
+      ledger_(ledger),
+      pool_(pool),
+      drain_(drain),
+      mover_(driver, heap.memory(), pool, ledger, make_engine) {}
+
+Freezer::Outcome Freezer::Refuse(const char* asked) const {
+  Outcome outcome;
+  outcome.result =
+      MakeError(Code::kFailedPrecondition, "BUSY", "%s: the process is %s", asked, NameOf(state_));
+  return outcome;
+}
+
+void Freezer::SetState(ProcessState state) {
+  state_ = state;
+  ledger_.SetState(state);
+}
+
+void Freezer::Run() {
+  files_ = {};
+  ledger_.SetHostPool(pool_.held(), pool_.used());
+  ledger_.SetDiskBackup(0);
+  SetState(ProcessState::kRunning);
+  Gate::Open();
+}
+
+Freezer::Outcome Freezer::Prepare(uint64_t, Deadline drain_by) {
+  Outcome outcome;
+  if (state_ == ProcessState::kPaused || state_ == ProcessState::kPrepared) {
+    outcome.already = true;
+    outcome.stats.pausable_bytes = heap_.Count().live;
+    return outcome;
+  }
+  if (state_ != ProcessState::kRunning) return Refuse("pause");
+
+  SetState(ProcessState::kPreparing);
+  const uint64_t start_ns = MonotonicNs();
+  outcome.result = Gate::Close(drain_by, abort_requested_);  // on error all is open as before
+  const uint64_t closed_ns = MonotonicNs();
+  outcome.stats.gate_ns = closed_ns - start_ns;
+  if (outcome.result.ok()) {
+    outcome.result = drain_.Run(drain_by, abort_requested_, &outcome.device);
+    outcome.stats.drain_ns = MonotonicNs() - closed_ns;
+    if (!outcome.result.ok()) Gate::Open();
+  }
+  outcome.stats.pausable_bytes = heap_.Count().live;
+  SetState(outcome.result.ok() ? ProcessState::kPrepared : ProcessState::kRunning);
+  return outcome;
+}
+
+Freezer::Outcome Freezer::Abort() {
+  if (state_ == ProcessState::kPrepared) Run();
+  return {};
+}
+
+Freezer::Outcome Freezer::Commit(uint64_t op_id, const EvictionPlan& plan) {
+  Outcome outcome;
+  if (state_ == ProcessState::kPaused) {
+    outcome.already = true;
+    return outcome;
+  }
+  if (state_ != ProcessState::kPrepared) return Refuse("commit");
+  outcome.result = Evict(op_id, plan, &outcome);
+  outcome.stats.host_pool_bytes = pool_.held();
+  return outcome;
+}
+
+Result<void> Freezer::Evict(uint64_t op_id, const EvictionPlan& plan, Outcome* outcome) {
+  auto files = DirectFiles::Adopt(plan.files);
+  if (!files.ok()) {
+    Run();
+    return files.error();
+  }
+  files_ = std::move(*files);
+  stage_bytes_ = plan.chunk_bytes;
+  SetState(ProcessState::kEvicting);
+  // From here on every range is ours; Settle hands them back in each way out.
+  const std::vector<Range*> ranges = heap_.BeginEviction();
+  const auto order = OrderEviction(ranges, plan, files_.capacity());
+  if (!order.ok()) {
+    Settle(ranges);
+    Run();
+    return order.error();
+  }
+  // A pool from a larger pause may exceed what is granted now.
+  pool_.Release(plan.host_bytes + (order->disk_bytes != 0 ? stage_bytes_ : 0));
+  ledger_.BeginTransition(op_id, order->host_bytes + order->disk_bytes + order->discarded_bytes);
+
+  MoveReport report;
+  const uint64_t start_ns = MonotonicNs();
+  const Result<void> moved = mover_.Evict(*order, plan, files_, abort_requested_, &report);
+  outcome->stats.move_ns = MonotonicNs() - start_ns;
+  outcome->stats.host_bytes = report.moved.host;
+  outcome->stats.disk_bytes = report.moved.disk;
+  outcome->stats.released_bytes = report.released_bytes;
+  outcome->stats.kept_bytes = order->kept_bytes;
+  outcome->device = report.device;
+  if (!moved.ok()) {
+    UndoEviction(ranges);
+    return moved;
+  }
+  outcome->stats.discarded_bytes = order->discarded_bytes;
+  Settle(ranges);
+  ledger_.EndTransition();
+  ledger_.SetHostPool(pool_.held(), pool_.used());
+  ledger_.SetDiskBackup(report.moved.disk);
+  SetState(ProcessState::kPaused);
+  return {};
+}
+
+void Freezer::UndoEviction(const std::vector<Range*>& ranges) {
+  MoveReport report;
+  const Result<void> undone = mover_.Restore(ranges, files_, stage_bytes_, &report);
+  Settle(ranges);
+  ledger_.EndTransition();
+  if (undone.ok()) {
+    Run();
+    return;
+  }
+  ledger_.SetHostPool(pool_.held(), pool_.used());
+  ledger_.AddWarning(undone.error().what);
+  if (!IsContextLost(undone.error().cuda)) {
+    SetState(ProcessState::kPartlyMoved);
+    return;
+  }
+  // Nothing will ever run in this context: the application is to hear that from the driver rather
+  // than to wait here for good. What is out is unmapped, so no wrong byte can be read.
+  SetState(ProcessState::kFailed);
+  Gate::Open();
+}
+
+void Freezer::Settle(const std::vector<Range*>& ranges) {
+  for (Range* range : ranges) {
+    if (IsResident(*range)) {
+      range->backing.reset();
+      heap_.MovedIn(range);
+    } else {
+      heap_.MovedOut(range, PlaceOf(*range));
+    }
+  }
+}
+
+Freezer::Outcome Freezer::Resume(uint64_t op_id) {
+  Outcome outcome;
+  if (state_ == ProcessState::kRunning) {
+    outcome.already = true;
+    return outcome;
+  }
+  if (state_ != ProcessState::kPaused && state_ != ProcessState::kPartlyMoved) {
+    return Refuse("resume");
+  }
+  const ProcessState before = state_;
+  SetState(ProcessState::kRestoring);
+  const std::vector<Range*> ranges = heap_.BeginRestore();
+  Bytes to_move = 0;
+  for (const Range* range : ranges) to_move += BytesOut(*range);
+  ledger_.BeginTransition(op_id, to_move);
+
+  MoveReport report;
+  const uint64_t start_ns = MonotonicNs();
+  outcome.result = mover_.Restore(ranges, files_, stage_bytes_, &report);
+  outcome.stats.move_ns = MonotonicNs() - start_ns;
+  outcome.stats.host_bytes = report.moved.host;
+  outcome.stats.disk_bytes = report.moved.disk;
+  outcome.stats.released_bytes = report.released_bytes;
+  outcome.device = report.device;
+  Settle(ranges);
+  ledger_.EndTransition();
+  if (outcome.result.ok()) {
+    Run();
+  } else {
+    SetState(before);
+  }
+  outcome.stats.host_pool_bytes = pool_.held();
+  return outcome;
+}
+
+}  // namespace parkade::shim

@@ -1,0 +1,39 @@
+// MoveTools: what every thread of one evict or restore shares.
+#pragma once
+
+#include <atomic>
+
+#include "shim/cuda/driver.h"
+#include "shim/heap/ledger_writer.h"
+#include "shim/pause/disk_stage.h"
+#include "shim/pause/file_space.h"
+#include "shim/pause/host_pool.h"
+
+namespace parkade::shim {
+
+struct MoveTools {
+  const Driver& driver;
+  HostPool& pool;
+  LedgerWriter& ledger;
+  const DirectFiles& files;
+  MakeEngine make_engine;
+  const std::atomic<bool>* abort;  // from outside; null: cannot be aborted
+  std::atomic<bool> stop{false};   // a thread has failed: the others need not go on
+
+  bool Stopping() const {
+    return stop.load(std::memory_order_relaxed) ||
+           (abort != nullptr && abort->load(std::memory_order_acquire));
+  }
+};
+
+// Bytes that a thread has moved, by place.
+struct MovedBytes {
+  Bytes host = 0;
+  Bytes disk = 0;
+};
+
+// A stage for a thread that moves bytes to or from files; says once in the ledger what is slower
+// than it could be.
+Result<std::unique_ptr<DiskStage>> OpenStage(MoveTools& tools, Bytes stage_bytes);
+
+}  // namespace parkade::shim

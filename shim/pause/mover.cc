@@ -1,0 +1,262 @@
+// The steps of an evict and a restore over all contexts.
+#include "shim/pause/mover.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "shim/cuda/cuda_error.h"
+#include "shim/cuda/in_shim.h"
+#include "shim/cuda/scoped_context.h"
+#include "shim/libc/thread.h"
+#include "shim/pause/evictor.h"
+
+namespace parkade::shim {
+namespace {
+
+// Appends to the entry of `key`, which it makes when there is none.
+template <typename Key, typename Value>
+void AddTo(std::vector<std::pair<Key, std::vector<Value>>>& groups, Key key, Value value) {
+  auto it = std::find_if(groups.begin(), groups.end(), [&](auto& g) { return g.first == key; });
+  if (it == groups.end()) it = groups.insert(groups.end(), {key, {}});
+  it->second.push_back(std::move(value));
+}
+
+// The error that made the others stop, or the first of all.
+template <typename Lane>
+const Lane* FirstCause(const std::vector<Lane>& lanes) {
+  const Lane* cause = nullptr;
+  for (const Lane& lane : lanes) {
+    if (lane.result.ok()) continue;
+    const bool stopped = lane.result.error().code == Code::kCancelled;
+    if (cause == nullptr || (cause->result.error().code == Code::kCancelled && !stopped)) {
+      cause = &lane;
+    }
+  }
+  return cause;
+}
+
+struct EvictLane {
+  std::unique_ptr<Evictor> evictor;
+  int device;
+  Result<void> result;
+};
+
+struct RestoreLane {
+  std::unique_ptr<Restorer> restorer;
+  int device;
+  Result<void> result;
+};
+
+// A stage for each context: together what one operation may take.
+Bytes Share(Bytes stage_bytes, size_t lanes) {
+  return stage_bytes / std::max<size_t>(lanes, 1) / kDirectAlign * kDirectAlign;
+}
+
+}  // namespace
+
+Mover::Mover(const Driver& driver, DeviceMemory& memory, HostPool& pool, LedgerWriter& ledger,
+             MakeEngine make_engine)
+    : driver_(driver), memory_(memory), pool_(pool), ledger_(ledger), make_engine_(make_engine) {}
+
+template <typename Work>
+void Mover::OnThreads(size_t count, Work work) {
+  struct Task {
+    Work* work;
+    size_t index;
+    static void Run(void* self) {
+      Task& task = *static_cast<Task*>(self);
+      (*task.work)(task.index);
+    }
+  };
+  std::vector<Task> tasks;
+  for (size_t i = 0; i < count; ++i) tasks.push_back({&work, i});
+  std::vector<Thread> threads;
+  // The caller does the first itself, and what no thread could be had for.
+  for (size_t i = 1; i < count; ++i) {
+    auto thread = Thread::Start("parkade-mover", Task::Run, &tasks[i]);
+    if (thread.ok()) {
+      threads.push_back(std::move(*thread));
+    } else {
+      work(i);
+    }
+  }
+  if (count != 0) work(0);
+}
+
+Result<void> Mover::Evict(const EvictionOrder& order, const EvictionPlan& plan,
+                          const DirectFiles& files, const std::atomic<bool>& abort,
+                          MoveReport* report) {
+  std::vector<std::pair<CUcontext, std::vector<RangeMove>>> by_context;
+  for (const RangeMove& move : order.moves) {
+    if (move.policy != wire::Policy::kDiscard) AddTo(by_context, move.range->context, move);
+  }
+  const Bytes stage_bytes = order.disk_bytes != 0 ? plan.chunk_bytes : 0;
+  if (!by_context.empty()) {
+    pool_.BeginGrowth(order.host_bytes + stage_bytes, by_context.front().first);
+  }
+  MoveTools tools{driver_, pool_, ledger_, files, make_engine_, &abort};
+  std::optional<FileSpace> space;
+  if (files.size() != 0) space.emplace(files, plan.disk_bytes);
+  std::vector<EvictLane> lanes;
+  for (auto& [context, moves] : by_context) {
+    const int device = moves.front().range->device;
+    lanes.push_back(
+        {std::make_unique<Evictor>(tools, space ? &*space : nullptr, context, std::move(moves),
+                                   Share(plan.chunk_bytes, by_context.size())),
+         device,
+         {}});
+  }
+  OnThreads(lanes.size(), [&lanes](size_t i) { lanes[i].result = lanes[i].evictor->Run(); });
+  pool_.EndGrowth();
+  for (const EvictLane& lane : lanes) {
+    report->moved.host += lane.evictor->moved().host;
+    report->moved.disk += lane.evictor->moved().disk;
+    report->released_bytes += lane.evictor->released_bytes();
+  }
+  if (const EvictLane* cause = FirstCause(lanes)) {
+    report->device = cause->device;
+    return cause->result;
+  }
+  for (const RangeMove& move : order.moves) {
+    if (move.policy != wire::Policy::kDiscard) continue;
+    if (abort.load(std::memory_order_acquire)) {
+      return MakeError(Code::kCancelled, "CANCELLED", "the pause was undone");
+    }
+    if (auto r = Discard(*move.range, report); !r.ok()) return r;
+  }
+  return {};
+}
+
+Result<void> Mover::Discard(Range& range, MoveReport* report) {
+  InShim ours;
+  report->device = range.device;
+  for (Piece& piece : range.pieces) {
+    const CUdeviceptr at = range.base + piece.offset;
+    CUresult result = driver_.mem_unmap(at, piece.bytes);
+    if (result == CUDA_SUCCESS) result = driver_.mem_release(std::exchange(piece.handle, 0));
+    if (result != CUDA_SUCCESS) {
+      return CudaError(driver_, result, "discarding the memory of 0x%llx", (unsigned long long)at);
+    }
+    report->released_bytes += piece.bytes;
+  }
+  ledger_.AddMoved(LiveBytes(range));
+  report->device = -1;
+  return {};
+}
+
+Result<void> Mover::Restore(std::span<Range* const> ranges, const DirectFiles& files,
+                            Bytes stage_bytes, MoveReport* report) {
+  InShim ours;
+  std::vector<RangeReturn> returns;
+  for (Range* range : ranges) {
+    RangeReturn returning{range, {}};
+    for (uint32_t i = 0; i < range->pieces.size(); ++i) {
+      if (range->pieces[i].handle == 0) returning.pieces.push_back({i});
+    }
+    if (!returning.pieces.empty()) returns.push_back(std::move(returning));
+  }
+  if (auto r = CreateHandles(returns, report); !r.ok()) {
+    TakeBack(returns);
+    return r;
+  }
+  std::vector<std::pair<CUcontext, std::vector<RangeReturn*>>> by_context;
+  for (RangeReturn& returning : returns) AddTo(by_context, returning.range->context, &returning);
+  const bool reads_files = std::any_of(returns.begin(), returns.end(), [](const RangeReturn& r) {
+    return PlaceOf(*r.range) == wire::Place::kDisk;
+  });
+  if (reads_files) pool_.BeginGrowth(stage_bytes, by_context.front().first);
+  MoveTools tools{driver_, pool_, ledger_, files, make_engine_, nullptr};
+  std::vector<RestoreLane> lanes;
+  for (auto& [context, mine] : by_context) {
+    const int device = mine.front()->range->device;
+    lanes.push_back({std::make_unique<Restorer>(tools, memory_, context, std::move(mine),
+                                                Share(stage_bytes, by_context.size())),
+                     device,
+                     {}});
+  }
+  OnThreads(lanes.size(), [&lanes](size_t i) { lanes[i].result = lanes[i].restorer->Run(); });
+  pool_.EndGrowth();
+  if (const RestoreLane* cause = FirstCause(lanes)) {
+    report->device = cause->device;
+    TakeBack(returns);
+    return cause->result;
+  }
+  for (const RestoreLane& lane : lanes) {
+    report->moved.host += lane.restorer->moved().host;
+    report->moved.disk += lane.restorer->moved().disk;
+  }
+  for (RangeReturn& returning : returns) {
+    for (const Incoming& incoming : returning.pieces) {
+      Piece& piece = returning.range->pieces[incoming.piece];
+      piece.handle = incoming.handle;
+      report->released_bytes += piece.bytes;
+    }
+  }
+  for (Range* range : ranges) range->backing.reset();
+  return {};
+}
+
+Result<void> Mover::CreateHandles(std::vector<RangeReturn>& returns, MoveReport* report) {
+  for (RangeReturn& returning : returns) {
+    Range& range = *returning.range;
+    for (Incoming& incoming : returning.pieces) {
+      const CUresult result =
+          memory_.Create(range.device, range.pieces[incoming.piece].bytes, &incoming.handle);
+      if (result == CUDA_SUCCESS) continue;
+      incoming.handle = 0;
+      report->device = range.device;
+      Bytes needed = 0;
+      for (const RangeReturn& other : returns) {
+        if (other.range->device != range.device) continue;
+        for (const Incoming& in : other.pieces) needed += other.range->pieces[in.piece].bytes;
+      }
+      TakeBack(returns);  // so that the free bytes in the message are what others left
+      if (result == CUDA_ERROR_OUT_OF_MEMORY) return NoRoom(range, needed);
+      return CudaError(driver_, result, "creating GPU memory on device %d", range.device);
+    }
+  }
+  return {};
+}
+
+// The undo of a restore: what was mapped is unmapped, what was created is released.
+void Mover::TakeBack(std::vector<RangeReturn>& returns) {
+  for (RangeReturn& returning : returns) {
+    for (Incoming& incoming : returning.pieces) {
+      const Piece& piece = returning.range->pieces[incoming.piece];
+      // An address that stays mapped makes the next restore fail at its map: paused, no bytes lost.
+      if (std::exchange(incoming.mapped, false)) {
+        driver_.mem_unmap(returning.range->base + piece.offset, piece.bytes);
+      }
+      if (const auto handle = std::exchange(incoming.handle, 0)) driver_.mem_release(handle);
+    }
+  }
+}
+
+Error Mover::NoRoom(const Range& range, Bytes needed) const {
+  size_t free = 0, total = 0;
+  ScopedContext current(driver_, range.context);
+  if (driver_.mem_get_info(&free, &total) != CUDA_SUCCESS) free = 0;
+  Error e =
+      MakeError(Code::kResourceExhausted, "GPU_MEMORY", "device %d: %llu MiB needed, %llu MiB free",
+                range.device, (unsigned long long)needed >> 20, (unsigned long long)free >> 20);
+  e.cuda = CUDA_ERROR_OUT_OF_MEMORY;
+  return e;
+}
+
+Bytes BytesOut(const Range& range) {
+  const auto* backing = static_cast<const RangeBacking*>(range.backing.get());
+  if (backing == nullptr) return 0;
+  Bytes sum = 0;
+  for (const Chunk& chunk : backing->chunks) {
+    if (range.pieces[chunk.piece].handle == 0) sum += chunk.bytes;
+  }
+  return sum;
+}
+
+wire::Place PlaceOf(const Range& range) {
+  const auto* backing = static_cast<const RangeBacking*>(range.backing.get());
+  return backing != nullptr ? backing->place() : wire::Place::kDiscarded;
+}
+
+}  // namespace parkade::shim

@@ -1,0 +1,66 @@
+// Mover: moves a process's ranges out of HBM and back, every GPU at once.
+//
+// The steps of an evict and of a restore with the undo of each; one thread a context. Does not know
+// the gate, the states, or the heap's tables.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <vector>
+
+#include "shim/heap/device_memory.h"
+#include "shim/pause/eviction_order.h"
+#include "shim/pause/move_tools.h"
+#include "shim/pause/restorer.h"
+
+namespace parkade::shim {
+
+// What an evict or a restore has done, also when it failed.
+struct MoveReport {
+  MovedBytes moved;
+  Bytes released_bytes = 0;  // physical, given back or taken
+  int device = -1;           // that the error is about
+};
+
+// Operation thread.
+class Mover {
+ public:
+  // All outlive it.
+  Mover(const Driver& driver, DeviceMemory& memory, HostPool& pool, LedgerWriter& ledger,
+        MakeEngine make_engine);
+
+  // Moves out what `order` says; what is to be discarded comes last. `files` must outlive the
+  // backings. Stops at the next chunk once `abort` is true: CANCELLED. On error nothing is undone
+  // yet: Restore with every range of the order does that.
+  Result<void> Evict(const EvictionOrder& order, const EvictionPlan& plan, const DirectFiles& files,
+                     const std::atomic<bool>& abort, MoveReport* report);
+
+  // Brings back every piece of `ranges` that is out, and drops the backings once all bytes are in
+  // HBM. Creates all handles first. On error every range is as it was, backings whole: GPU_MEMORY
+  // with the needed and free bytes, CUDA_..., BACKUP_MISSING or what the disk says.
+  Result<void> Restore(std::span<Range* const> ranges, const DirectFiles& files, Bytes stage_bytes,
+                       MoveReport* report);
+
+ private:
+  // Runs `work(i)` for every i below `count`, on a thread each where threads can be had.
+  template <typename Work>
+  static void OnThreads(size_t count, Work work);
+
+  Result<void> Discard(Range& range, MoveReport* report);
+  Result<void> CreateHandles(std::vector<RangeReturn>& returns, MoveReport* report);
+  void TakeBack(std::vector<RangeReturn>& returns);
+  Error NoRoom(const Range& range, Bytes needed) const;
+
+  const Driver& driver_;
+  DeviceMemory& memory_;
+  HostPool& pool_;
+  LedgerWriter& ledger_;
+  const MakeEngine make_engine_;
+};
+
+// The bytes of `range` that are out and kept somewhere.
+Bytes BytesOut(const Range& range);
+// Where the ledger says that a range with a piece out is.
+wire::Place PlaceOf(const Range& range);
+
+}  // namespace parkade::shim

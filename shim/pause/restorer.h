@@ -1,0 +1,80 @@
+// Restorer: brings the ranges of one context back into HBM, chunk by chunk, on one thread.
+//
+// Maps a range when its first chunk is about to come in, while the chunks of earlier ranges are
+// still being copied. It creates no handles, and undoes nothing (mover.h does both).
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "shim/heap/device_memory.h"
+#include "shim/pause/copy_lane.h"
+#include "shim/pause/move_tools.h"
+#include "shim/pause/range_backing.h"
+
+namespace parkade::shim {
+
+// A piece that is coming back, with the handle made for it.
+struct Incoming {
+  uint32_t piece;
+  CUmemGenericAllocationHandle handle = 0;
+  bool mapped = false;
+};
+
+struct RangeReturn {
+  Range* range;
+  std::vector<Incoming> pieces;
+};
+
+class Restorer {
+ public:
+  // `returns` all have `context`, and handles for all their pieces. All outlive it.
+  Restorer(MoveTools& tools, DeviceMemory& memory, CUcontext context,
+           std::vector<RangeReturn*> returns, Bytes stage_bytes);
+
+  // Every piece is mapped and holds its bytes; backings stay as they are. On error some pieces are
+  // mapped (Incoming::mapped says which). Nothing is in flight afterwards.
+  Result<void> Run();
+
+  const MovedBytes& moved() const { return moved_; }
+
+ private:
+  struct Job {
+    const Chunk* chunk;
+    Range* range;
+    uint32_t block;
+  };
+  static constexpr uint32_t kNoBlock = UINT32_MAX;
+  enum class Step { kStarted, kMustWait, kNoMore };
+
+  Result<void> RunUntilIdle();
+  Result<Step> StartNext();
+  Result<void> MapRange(RangeReturn& returning);
+  const Chunk* NextChunk();
+  Result<Step> StartRead(const Chunk& chunk);
+  Result<void> Launch(const Job& job, char* memory);
+  Result<void> FinishCopy();
+  Result<void> FinishReads(DiskStage::Patience patience);
+
+  MoveTools& tools_;
+  DeviceMemory& memory_;
+  const CUcontext context_;
+  const std::vector<RangeReturn*> returns_;
+  const Bytes stage_bytes_;
+
+  CopyLane lane_;
+  std::unique_ptr<DiskStage> stage_;
+  std::deque<Job> copying_;    // in the lane, oldest first
+  std::deque<uint32_t> read_;  // staging blocks whose bytes have come from the disk
+  std::vector<Job> staged_;    // by staging block
+
+  size_t next_return_ = 0;
+  size_t next_chunk_ = 0;
+  bool range_mapped_ = false;
+  std::vector<bool> incoming_;  // by piece of that range
+
+  MovedBytes moved_;
+};
+
+}  // namespace parkade::shim
