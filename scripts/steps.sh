@@ -24,3 +24,8 @@ build() {
   fi
   cmake --build --preset "$preset" -- "$@" || die "building the preset $preset failed"
 }
+
+# Prints the first NVIDIA GPU of the machine; fails where there is none that works.
+card() {
+  command -v nvidia-smi >/dev/null && nvidia-smi -L 2>/dev/null | grep -m1 '^GPU '
+}

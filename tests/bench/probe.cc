@@ -1,0 +1,100 @@
+// Measures what the machine can do, and what calls cost, with nothing of Parkade in it: one figure
+// a line, `name value`. scripts/bench runs it bare for the limits, and bare and preloaded in turn
+// for the hooks' cost.
+//   probe calls            ns a call: launch, memset, allocation and free by size
+//   probe link BYTES       GB/s of one copy from and to pinned host memory
+//   probe disk FOLDER BYTES   GB/s of direct I/O, 1 MiB requests, 16 deep
+#include <cuda.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "tests/apps/stepper/pattern.h"
+#include "tests/bench/disk_limit.h"
+#include "tests/bench/link_limit.h"
+#include "tests/bench/measure.h"
+
+namespace parkade::bench {
+
+CUcontext Open() {
+  CUdevice device;
+  CUcontext context;
+  Check(cuInit(0), "cuInit");
+  Check(cuDeviceGet(&device, 0), "cuDeviceGet");
+  Check(cuDevicePrimaryCtxRetain(&context, device), "cuDevicePrimaryCtxRetain");
+  Check(cuCtxSetCurrent(context), "cuCtxSetCurrent");
+  return context;
+}
+
+// Submits in batches that end in a wait outside the clock, so that the queue to the GPU never
+// fills.
+template <typename Call>
+double NsPerCall(CUstream stream, Call call) {
+  constexpr int kBatches = 40, kCalls = 500;
+  double seconds = 0;
+  for (int batch = 0; batch < kBatches; ++batch) {
+    const double begin = Now();
+    for (int i = 0; i < kCalls; ++i) call();
+    seconds += Now() - begin;
+    Check(cuStreamSynchronize(stream), "cuStreamSynchronize");
+  }
+  return seconds / (kBatches * kCalls) * 1e9;
+}
+
+double NsPerAllocation(size_t bytes) {
+  constexpr int kPairs = 300;
+  const double begin = Now();
+  for (int i = 0; i < kPairs; ++i) {
+    CUdeviceptr p;
+    Check(cuMemAlloc(&p, bytes), "cuMemAlloc");
+    Check(cuMemFree(p), "cuMemFree");
+  }
+  return (Now() - begin) / kPairs * 1e9;
+}
+
+void Calls() {
+  Open();
+  CUstream stream;
+  CUmodule module;
+  CUfunction function;
+  CUdeviceptr memory;
+  Check(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), "cuStreamCreate");
+  Check(cuModuleLoadData(&module, kAddWordsPtx), "cuModuleLoadData");
+  Check(cuModuleGetFunction(&function, module, "add_words"), "cuModuleGetFunction");
+  Check(cuMemAlloc(&memory, 4096), "cuMemAlloc");
+  uint64_t words = 1;
+  uint32_t delta = 1;
+  void* arguments[] = {&memory, &words, &delta};
+  const auto launch = [&] {
+    Check(cuLaunchKernel(function, 1, 1, 1, 32, 1, 1, 0, stream, arguments, nullptr),
+          "cuLaunchKernel");
+  };
+  NsPerCall(stream, launch);  // the first launches load code
+  printf("launch_ns %.1f\n", NsPerCall(stream, launch));
+  printf("memset_ns %.1f\n", NsPerCall(stream, [&] {
+           Check(cuMemsetD8Async(memory, 1, 64, stream), "cuMemsetD8Async");
+         }));
+  printf("alloc_free_4k_ns %.1f\n", NsPerAllocation(4 << 10));
+  printf("alloc_free_2m_ns %.1f\n", NsPerAllocation(2 << 20));
+  printf("alloc_free_20m_ns %.1f\n", NsPerAllocation(20 << 20));
+  printf("alloc_free_512m_ns %.1f\n", NsPerAllocation(512 << 20));
+}
+
+}  // namespace parkade::bench
+
+int main(int argc, char** argv) {
+  using namespace parkade::bench;
+  if (argc == 2 && strcmp(argv[1], "calls") == 0) {
+    Calls();
+  } else if (argc == 3 && strcmp(argv[1], "link") == 0) {
+    Open();
+    PrintLinkLimit(strtoull(argv[2], nullptr, 10));
+  } else if (argc == 4 && strcmp(argv[1], "disk") == 0) {
+    PrintDiskLimit(argv[2], strtoull(argv[3], nullptr, 10));
+  } else {
+    fprintf(stderr, "usage: probe calls | link BYTES | disk FOLDER BYTES\n");
+    return 64;
+  }
+  return 0;
+}
