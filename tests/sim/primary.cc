@@ -45,7 +45,7 @@ CUresult CloseContext(CUcontext handle) {
   }
   std::vector<std::pair<Address, RangeKind>> owned;
   sim.addresses.ForEach([&](const Range& range) {
-    if (range.context == handle && range.kind != RangeKind::kReserved)
+    if (range.context == handle && range.pool == nullptr)
       owned.emplace_back(range.base, range.kind);
   });
   for (const auto& [base, kind] : owned) sim.addresses.Remove(base, kind);

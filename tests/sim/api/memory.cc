@@ -1,5 +1,6 @@
 // cuMemAlloc, cuMemFree and what stands beside them: native memory of the current context.
 #include "tests/sim/driver.h"
+#include "tests/sim/pool.h"
 
 using namespace parkade;
 using namespace parkade::sim;
@@ -64,7 +65,11 @@ CUresult cuMemFree_v2(CUdeviceptr base) {
         (found->range.kind != RangeKind::kNative && found->range.kind != RangeKind::kManaged))
       return CUDA_ERROR_INVALID_VALUE;
     const CUresult result = context.Drain();
-    if (!sim.addresses.Remove(base, found->range.kind)) return CUDA_ERROR_INVALID_VALUE;
+    if (const auto pool = FindPool(found->range.pool); pool != nullptr) {
+      if (auto r = pool->Free(base); r != CUDA_SUCCESS) return r;
+    } else if (!sim.addresses.Remove(base, found->range.kind)) {
+      return CUDA_ERROR_INVALID_VALUE;
+    }
     return result;
   });
 }
