@@ -38,13 +38,16 @@ const char* DirectFiles::MakeDirect(int fd) {
 Result<DirectFiles> DirectFiles::Adopt(std::span<Fd> files) {
   DirectFiles adopted;
   for (Fd& fd : files) {
-    struct stat info;
-    if (fstat(fd.get(), &info) != 0) return OsError(errno, "looking at a backup file");
-    if (!S_ISREG(info.st_mode)) {
+    // statx: fstat became a symbol of its own in glibc 2.33, which is too new for the shim.
+    struct statx info = {};
+    if (statx(fd.get(), "", AT_EMPTY_PATH, STATX_TYPE | STATX_SIZE, &info) != 0) {
+      return OsError(errno, "looking at a backup file");
+    }
+    if (!S_ISREG(info.stx_mode)) {
       return MakeError(Code::kInvalidArgument, "BAD_FILE", "a backup must be a regular file");
     }
     File file;
-    file.capacity = Bytes(info.st_size) / kDirectAlign * kDirectAlign;
+    file.capacity = Bytes(info.stx_size) / kDirectAlign * kDirectAlign;
     const char* refusal = MakeDirect(fd.get());
     file.direct = refusal == nullptr;
     if (refusal != nullptr) adopted.buffered_because_ = refusal;

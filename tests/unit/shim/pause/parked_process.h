@@ -1,0 +1,137 @@
+// ParkedProcess: everything of the shim that takes part in a pause, on a fake driver, and an
+// application that knows what its bytes must be.
+#pragma once
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cstring>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "common/text.h"
+#include "shim/cuda/scoped_context.h"
+#include "shim/pause/drain.h"
+#include "shim/pause/freezer.h"
+#include "shim/pause/gate.h"
+#include "tests/unit/common/io/temporary_file.h"
+#include "tests/unit/shim/fake_driver.h"
+#include "tests/unit/shim/pause/faulty_engine.h"
+
+namespace parkade::shim {
+
+class ParkedProcess {
+ public:
+  explicit ParkedProcess(FakeDriver::Options options = {})
+      : fake(options),
+        driver(fake.driver()),
+        ledger(std::move(*LedgerWriter::Create())),
+        heap(driver, *ledger),
+        pool(driver),
+        drain(driver, contexts, heap.implicit_wait()),
+        freezer(driver, heap, *ledger, pool, drain, FaultyEngine::Make) {
+    FaultyEngine::plan = {};
+    Gate::Init();
+    for (int device = 0; device < options.devices; ++device) {
+      contexts.Add(fake.Context(device), device);
+    }
+    FakeDriver::MakeCurrent(fake.Context(0));
+  }
+  // A test that has failed in the middle must not leave the gate closed for the next.
+  ~ParkedProcess() { Gate::Open(); }
+
+  // An allocation full of a pattern of its own.
+  CUdeviceptr Allocate(Bytes bytes, std::string_view tag = "default", int device = 0) {
+    FakeDriver::MakeCurrent(fake.Context(device));
+    CUdeviceptr ptr = 0;
+    REQUIRE(heap.Allocate(&ptr, bytes, tag) == CUDA_SUCCESS);
+    FakeDriver::MakeCurrent(fake.Context(0));
+    app.push_back({ptr, bytes, unsigned(app.size() + 1), std::string(tag)});
+    Fill(app.back());
+    return ptr;
+  }
+
+  struct Buffer {
+    CUdeviceptr ptr;
+    Bytes bytes;
+    unsigned seed;
+    std::string tag;
+  };
+  static uint32_t Word(const Buffer& b, Bytes i) { return uint32_t(i * 2654435761u) ^ b.seed; }
+  static void Fill(const Buffer& b) {
+    auto* words = reinterpret_cast<uint32_t*>(b.ptr);
+    for (Bytes i = 0; i < b.bytes / 4; ++i) words[i] = Word(b, i);
+    for (Bytes i = b.bytes / 4 * 4; i < b.bytes; ++i) {
+      reinterpret_cast<unsigned char*>(b.ptr)[i] = (unsigned char)(i ^ b.seed);
+    }
+  }
+  static bool Right(const Buffer& b) {
+    const auto* words = reinterpret_cast<const uint32_t*>(b.ptr);
+    for (Bytes i = 0; i < b.bytes / 4; ++i) {
+      if (words[i] != Word(b, i)) return false;
+    }
+    for (Bytes i = b.bytes / 4 * 4; i < b.bytes; ++i) {
+      if (reinterpret_cast<const unsigned char*>(b.ptr)[i] != (unsigned char)(i ^ b.seed)) {
+        return false;
+      }
+    }
+    return true;
+  }
+  // Every buffer, but for those of a tag whose bytes were given up.
+  bool BytesRight(std::string_view but = "") const {
+    return std::all_of(app.begin(), app.end(),
+                       [but](const Buffer& b) { return b.tag == but || Right(b); });
+  }
+
+  Freezer::Outcome Prepare() {
+    freezer.ClearAbort();
+    return freezer.Prepare(1, Deadline::InMs(5000));
+  }
+  // Prepares and commits, with files of their own for what goes to disk.
+  Freezer::Outcome Pause(wire::Policy policy, EvictionPlan plan = {}) {
+    if (plan.host_bytes == 0 && policy != wire::Policy::kDisk) plan.host_bytes = 4_GiB;
+    plan.policy = policy;
+    auto prepared = Prepare();
+    if (!prepared.result.ok()) return prepared;
+    std::vector<Fd> files;
+    if (policy == wire::Policy::kDisk || policy == wire::Policy::kAuto) {
+      if (plan.disk_bytes == 0) plan.disk_bytes = prepared.stats.pausable_bytes;
+      for (int i = 0; i < file_count; ++i) {
+        files.push_back(TemporaryFile(RoundUp(plan.disk_bytes / file_count, 4096)));
+      }
+    }
+    plan.files = files;
+    return freezer.Commit(2, plan);
+  }
+  Freezer::Outcome Resume() { return freezer.Resume(3); }
+
+  static wire::TagPolicy Tag(std::string_view tag, wire::Policy policy) {
+    wire::TagPolicy named{};
+    CopyText(named.tag, tag);
+    named.policy = uint32_t(policy);
+    return named;
+  }
+
+  bool Runs() const {
+    return freezer.state() == wire::ProcessState::kRunning &&
+           ledger->state() == wire::ProcessState::kRunning && !Gate::IsClosed();
+  }
+  bool Is(wire::ProcessState state) const {
+    return freezer.state() == state && ledger->state() == state && Gate::IsClosed();
+  }
+
+  int file_count = 1;
+  FakeDriver fake;
+  Driver driver;  // may be changed before anything is called
+  Contexts contexts;
+  std::unique_ptr<LedgerWriter> ledger;
+  Heap heap;
+  HostPool pool;
+  Drain drain;
+  Freezer freezer;
+  std::vector<Buffer> app;
+};
+
+}  // namespace parkade::shim
