@@ -109,8 +109,10 @@ namespace {
 absl::Status ToStatus(const grpc::Status& status, const std::string& path) {
   if (status.ok()) return absl::OkStatus();
   const std::string reason = ReasonIn(status);
-  // An error of the connection, not of the daemon.
-  if (status.error_code() == grpc::StatusCode::UNAVAILABLE && reason.empty()) {
+  // An error of the connection, not of the daemon; for a path that no socket can have, gRPC gives
+  // UNKNOWN.
+  const bool too_long = path.size() >= sizeof(sockaddr_un::sun_path);
+  if ((status.error_code() == grpc::StatusCode::UNAVAILABLE && reason.empty()) || too_long) {
     return WhyUnreachable(path, "it closed the connection");
   }
   if (status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED && reason.empty()) {

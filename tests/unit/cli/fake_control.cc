@@ -1,0 +1,122 @@
+// Serves canned answers over gRPC.
+#include "tests/unit/cli/fake_control.h"
+
+#include <google/protobuf/unknown_field_set.h>
+
+#include <catch2/catch.hpp>
+
+#include "common/bytes.h"
+
+namespace parkade::cli {
+
+FakeControl::FakeControl() {
+  grpc::ServerBuilder builder;
+  builder.AddListeningPort("unix:" + directory_.path() + "/control.sock",
+                           grpc::InsecureServerCredentials());
+  builder.RegisterService(this);
+  server_ = builder.BuildAndStart();
+  REQUIRE(server_ != nullptr);
+}
+
+FakeControl::~FakeControl() {
+  {
+    MutexLock lock(mutex_);
+    closing_ = true;
+  }
+  closing_changed_.NotifyAll();
+  server_->Shutdown(std::chrono::system_clock::now());
+}
+
+grpc::Status FakeControl::ListProcesses(grpc::ServerContext*,
+                                        const v1::ListProcessesRequest* request,
+                                        v1::ListProcessesResponse* response) {
+  list_request = *request;
+  *response = list_answer;
+  return error;
+}
+
+grpc::Status FakeControl::GetProcess(grpc::ServerContext*, const v1::GetProcessRequest* request,
+                                     v1::GetProcessResponse* response) {
+  get_request = *request;
+  *response = get_answer;
+  return error;
+}
+
+grpc::Status FakeControl::GetNode(grpc::ServerContext*, const v1::GetNodeRequest*,
+                                  v1::GetNodeResponse* response) {
+  *response = node_answer;
+  return error;
+}
+
+grpc::Status FakeControl::Pause(grpc::ServerContext*, const v1::PauseRequest* request,
+                                v1::PauseResponse* response) {
+  ++moves;
+  pause_request = *request;
+  if (before_answer) before_answer();
+  *response = pause_answer;
+  return error;
+}
+
+grpc::Status FakeControl::Resume(grpc::ServerContext*, const v1::ResumeRequest* request,
+                                 v1::ResumeResponse* response) {
+  ++moves;
+  resume_request = *request;
+  if (before_answer) before_answer();
+  *response = resume_answer;
+  return error;
+}
+
+grpc::Status FakeControl::Watch(grpc::ServerContext*, const v1::WatchRequest* request,
+                                grpc::ServerWriter<v1::Event>* writer) {
+  watch_request = *request;
+  for (const v1::Event& event : events) writer->Write(event);
+  if (watch_ends) return watch_error;
+  MutexLock lock(mutex_);
+  while (!closing_) closing_changed_.WaitUntil(mutex_, Deadline::Never());
+  return grpc::Status::CANCELLED;
+}
+
+grpc::Status ErrorWithReason(grpc::StatusCode code, const std::string& message,
+                             const std::string& reason) {
+  using google::protobuf::UnknownFieldSet;
+  const auto encode = [](const UnknownFieldSet& fields) {
+    std::string bytes;
+    REQUIRE(fields.SerializeToString(&bytes));
+    return bytes;
+  };
+  UnknownFieldSet info, any, status;
+  info.AddLengthDelimited(1, reason);
+  info.AddLengthDelimited(2, "parkade.v1");
+  any.AddLengthDelimited(1, "type.googleapis.com/google.rpc.ErrorInfo");
+  any.AddLengthDelimited(2, encode(info));
+  status.AddVarint(1, uint64_t(code));
+  status.AddLengthDelimited(2, message);
+  status.AddLengthDelimited(3, encode(any));
+  return grpc::Status(code, message, encode(status));
+}
+
+v1::Process MakeProcess(int32_t pid, v1::ProcessState state) {
+  v1::Process process;
+  process.set_pid(pid);
+  process.set_start_ticks(77);
+  process.set_uid(1000);
+  process.set_command("python train.py");
+  process.set_job("rl");
+  process.set_role("actor");
+  process.set_rank(3);
+  process.set_state(state);
+  process.set_connected(true);
+  v1::ProcessDevice* device = process.add_devices();
+  device->set_gpu_uuid("GPU-aaaa");
+  device->set_resident_bytes(8_GiB);
+  device->set_requested_bytes(7_GiB);
+  device->set_foreign_bytes(620_MiB);
+  process.set_host_backup_bytes(2_GiB);
+  process.set_disk_backup_bytes(3_MiB);
+  process.set_host_pool_bytes(4_GiB);
+  process.set_allocation_count(12);
+  process.set_shim_version("0.1.0");
+  return process;
+}
+
+}  // namespace parkade::cli

@@ -1,0 +1,73 @@
+// FakeControl: a daemon in software, on a Unix socket in a directory of its own. It answers what
+// the test says and keeps what it was asked.
+#pragma once
+
+#include <grpcpp/grpcpp.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/mutex.h"
+#include "proto/control.grpc.pb.h"
+#include "tests/unit/cli/runner.h"
+
+namespace parkade::cli {
+
+class FakeControl final : public v1::Control::Service {
+ public:
+  FakeControl();
+  ~FakeControl() override;
+
+  // "--runtime-dir=DIR", for the command line under test.
+  std::string flag() const { return "--runtime-dir=" + directory_.path(); }
+  const std::string& directory() const { return directory_.path(); }
+
+  // Answers; set them before the call.
+  grpc::Status error;        // of every call but Watch, unless OK
+  grpc::Status watch_error;  // of Watch, after its events
+  v1::ListProcessesResponse list_answer;
+  v1::GetProcessResponse get_answer;
+  v1::GetNodeResponse node_answer;
+  v1::PauseResponse pause_answer;
+  v1::ResumeResponse resume_answer;
+  std::vector<v1::Event> events;        // what Watch sends
+  bool watch_ends = true;               // after them; else when this object goes
+  std::function<void()> before_answer;  // called inside Pause and Resume
+
+  // Questions; read them after the call.
+  v1::ListProcessesRequest list_request;
+  v1::GetProcessRequest get_request;
+  v1::PauseRequest pause_request;
+  v1::ResumeRequest resume_request;
+  v1::WatchRequest watch_request;
+  int moves = 0;  // calls of Pause and Resume
+
+ private:
+  grpc::Status ListProcesses(grpc::ServerContext*, const v1::ListProcessesRequest*,
+                             v1::ListProcessesResponse*) override;
+  grpc::Status GetProcess(grpc::ServerContext*, const v1::GetProcessRequest*,
+                          v1::GetProcessResponse*) override;
+  grpc::Status GetNode(grpc::ServerContext*, const v1::GetNodeRequest*,
+                       v1::GetNodeResponse*) override;
+  grpc::Status Pause(grpc::ServerContext*, const v1::PauseRequest*, v1::PauseResponse*) override;
+  grpc::Status Resume(grpc::ServerContext*, const v1::ResumeRequest*, v1::ResumeResponse*) override;
+  grpc::Status Watch(grpc::ServerContext*, const v1::WatchRequest*,
+                     grpc::ServerWriter<v1::Event>*) override;
+
+  TestDirectory directory_;
+  std::unique_ptr<grpc::Server> server_;
+  Mutex mutex_;  // innermost
+  CondVar closing_changed_;
+  bool closing_ GUARDED_BY(mutex_) = false;
+};
+
+// An error as the daemon sends it, with its reason in a google.rpc.ErrorInfo.
+grpc::Status ErrorWithReason(grpc::StatusCode code, const std::string& message,
+                             const std::string& reason);
+
+// A process with a bit of everything.
+v1::Process MakeProcess(int32_t pid, v1::ProcessState state);
+
+}  // namespace parkade::cli
