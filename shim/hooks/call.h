@@ -1,9 +1,6 @@
 // Call: one hooked call as its handler sees it.
 #pragma once
 
-// cuda.h with every exported name declared as itself, old versions and per-thread forms included.
-#define __CUDA_API_VERSION_INTERNAL
-#define __CUDA_API_VERSION_INTERNAL_ODR
 #include <cuda.h>
 #include <cudaProfiler.h>
 

@@ -47,4 +47,11 @@ std::optional<Entry> FindVersion(const char* base, int version, bool per_thread)
   return per_thread && threads_own ? threads_own : shared;
 }
 
+bool IsGraphicsName(const char* name) {
+  for (const char* known = kGraphicsNames; *known != '\0'; known += strlen(known) + 1) {
+    if (strcmp(known, name) == 0) return true;
+  }
+  return false;
+}
+
 }  // namespace parkade::shim

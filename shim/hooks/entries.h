@@ -4,6 +4,9 @@
 #include <cstdint>
 #include <optional>
 
+#if !defined(__CUDA_API_VERSION_INTERNAL)
+#error "names of entries are macros of cuda.h: link shim_entries, which defines them away"
+#endif
 #include "shim/hooks/entries.gen.h"  // enum Entry, kEntryCount, kToolkitVersion
 
 namespace parkade::shim {
@@ -38,6 +41,10 @@ EntryVersions VersionsOf(const char* base);
 // newer than the toolkit that the table was made from: its forms are not known.
 std::optional<Entry> FindVersion(const char* base, int version, bool per_thread);
 
+// Names of libcuda that belong to OpenGL, EGL or VDPAU: registering a graphics object submits
+// nothing, and is no gap in the hooks.
+bool IsGraphicsName(const char* name);
+
 // Writes the address of the shim's wrapper of every entry to out[0..kEntryCount).
 void FillWrapperAddresses(const void** out);
 
@@ -47,5 +54,6 @@ extern const uint16_t kEntryNameOffsets[kEntryCount];
 extern const Policy kEntryPolicies[kEntryCount];
 extern const EntryVersion kEntryVersions[];  // sorted by base
 extern const int kEntryVersionCount;
+extern const char kGraphicsNames[];  // NUL-separated, ended by an empty one
 
 }  // namespace parkade::shim

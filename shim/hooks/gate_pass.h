@@ -1,13 +1,15 @@
 // GatePass: one thread's passage through the gate, around a driver call that submits work.
 #pragma once
 
+#include "shim/pause/gate.h"
+
 namespace parkade::shim {
 
-// Waits while the gate is closed; the gate cannot close again before the pass ends.
+// Waits while the gate is closed; it cannot close while the pass lasts. Passes nest.
 class GatePass {
  public:
-  GatePass() {}
-  ~GatePass() {}
+  GatePass() { Gate::Enter(); }
+  ~GatePass() { Gate::Leave(); }
   GatePass(const GatePass&) = delete;
   GatePass& operator=(const GatePass&) = delete;
 };

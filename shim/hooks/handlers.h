@@ -1,15 +1,63 @@
-// The handlers of entries with the policy "custom"; each is called by its generated wrapper alone.
+// The handlers of entries with the policy "custom". Each is called by generated wrappers alone, on
+// the application's thread, and answers with the driver's own codes.
+//
+// Forms that differ in the stream they mean, or in nothing, share one: `call.real` is the form
+// called.
 #pragma once
 
 #include "shim/hooks/call.h"
 
 namespace parkade::shim {
 
-// The driver's own answer, with functions of libcuda replaced by the shim's.
+// route_proc_address.cc: the driver's own answer, with functions of libcuda replaced by the shim's.
 CUresult OnGetProcAddress(Call<decltype(cuGetProcAddress)> call, const char* symbol,
                           void** function, int version, cuuint64_t flags);
 CUresult OnGetProcAddressV2(Call<decltype(cuGetProcAddress_v2)> call, const char* symbol,
                             void** function, int version, cuuint64_t flags,
                             CUdriverProcAddressQueryResult* status);
+
+// contexts.cc: the driver, then lifecycle learns of it. Gated.
+CUresult OnCtxCreate(Call<decltype(cuCtxCreate)> call, CUcontext* out, unsigned flags,
+                     CUdevice device);
+CUresult OnCtxCreateV3(Call<decltype(cuCtxCreate_v3)> call, CUcontext* out,
+                       CUexecAffinityParam* affinity, int affinity_count, unsigned flags,
+                       CUdevice device);
+CUresult OnCtxCreateV4(Call<decltype(cuCtxCreate_v4)> call, CUcontext* out,
+                       CUctxCreateParams* params, unsigned flags, CUdevice device);
+CUresult OnCtxFromGreenCtx(Call<decltype(cuCtxFromGreenCtx)> call, CUcontext* out,
+                           CUgreenCtx green);
+CUresult OnPrimaryCtxRetain(Call<decltype(cuDevicePrimaryCtxRetain)> call, CUcontext* out,
+                            CUdevice device);
+CUresult OnCtxDestroy(Call<decltype(cuCtxDestroy)> call, CUcontext context);
+// Release and reset.
+CUresult OnPrimaryCtxEnd(Call<decltype(cuDevicePrimaryCtxRelease)> call, CUdevice device);
+
+// captures.cc: beginning waits while a pause holds captures back; ending never waits.
+CUresult OnBeginCaptureV1(Call<decltype(cuStreamBeginCapture)> call, CUstream stream);
+CUresult OnBeginCapture(Call<decltype(cuStreamBeginCapture_v2)> call, CUstream stream,
+                        CUstreamCaptureMode mode);
+CUresult OnBeginCaptureToGraph(Call<decltype(cuStreamBeginCaptureToGraph)> call, CUstream stream,
+                               CUgraph graph, const CUgraphNode* dependencies,
+                               const CUgraphEdgeData* edges, size_t dependency_count,
+                               CUstreamCaptureMode mode);
+CUresult OnEndCapture(Call<decltype(cuStreamEndCapture)> call, CUstream stream, CUgraph* graph);
+CUresult OnStreamDestroy(Call<decltype(cuStreamDestroy)> call, CUstream stream);
+
+// memory.cc: from the heap, or native for communication libraries and devices without virtual
+// memory management. Allocating is gated; freeing what is out needs no GPU and does not wait.
+CUresult OnMemAlloc(Call<decltype(cuMemAlloc_v2)> call, CUdeviceptr* out, size_t bytes);
+CUresult OnMemAllocPitch(Call<decltype(cuMemAllocPitch_v2)> call, CUdeviceptr* out, size_t* pitch,
+                         size_t width, size_t height, unsigned element_bytes);
+CUresult OnMemFree(Call<decltype(cuMemFree_v2)> call, CUdeviceptr ptr);
+
+// queries.cc: never gated; Triton asks for every argument of a kernel, also while paused.
+CUresult OnPointerGetAttribute(Call<decltype(cuPointerGetAttribute)> call, void* to,
+                               CUpointer_attribute attribute, CUdeviceptr ptr);
+CUresult OnPointerGetAttributes(Call<decltype(cuPointerGetAttributes)> call, unsigned count,
+                                CUpointer_attribute* attributes, void** to, CUdeviceptr ptr);
+CUresult OnMemGetAddressRange(Call<decltype(cuMemGetAddressRange_v2)> call, CUdeviceptr* base,
+                              size_t* bytes, CUdeviceptr ptr);
+CUresult OnMemRetainAllocationHandle(Call<decltype(cuMemRetainAllocationHandle)> call,
+                                     CUmemGenericAllocationHandle* handle, void* address);
 
 }  // namespace parkade::shim

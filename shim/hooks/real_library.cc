@@ -12,8 +12,6 @@
 namespace parkade::shim {
 namespace {
 
-constinit std::atomic<uint64_t> unhooked_names{0};
-constinit std::atomic<uint64_t> tracked_calls[kEntryCount] = {};
 constinit std::atomic<const void*> wrappers[kEntryCount] = {};
 
 std::optional<LoadedObject> FindLibcuda() { return LoadedObject::ByFileName("libcuda.so"); }
@@ -73,18 +71,6 @@ bool Inert() {
     mode.store(now, std::memory_order_relaxed);
   }
   return now == kInert;
-}
-
-uint64_t UnhookedNames() { return unhooked_names.load(std::memory_order_relaxed); }
-
-void CountUnhookedName() { unhooked_names.fetch_add(1, std::memory_order_relaxed); }
-
-uint64_t TrackedCalls(Entry entry) {
-  return tracked_calls[int(entry)].load(std::memory_order_relaxed);
-}
-
-void CountTrackedCall(Entry entry) {
-  tracked_calls[int(entry)].fetch_add(1, std::memory_order_relaxed);
 }
 
 }  // namespace parkade::shim

@@ -35,7 +35,9 @@ class RealLibrary {
     return reinterpret_cast<uintptr_t>(address) - low_.load(std::memory_order_relaxed) <
            size_.load(std::memory_order_relaxed);
   }
-  // The address of the exported `symbol`, or null. Only after Find was true.
+
+  // The address that the library exports under `symbol`, known to the shim or not; null when there
+  // is none. Only after Find was true.
   static void* Export(const char* symbol);
 
  private:
@@ -53,13 +55,5 @@ const void* WrapperOf(Entry entry);
 // True when PARKADE=off: hooks pass everything through. Reads the environment on the first call,
 // which is always inside a call of the application.
 bool Inert();
-
-// How often the application was given a function of libcuda that the shim does not know.
-uint64_t UnhookedNames();
-void CountUnhookedName();
-
-// Successful calls of entries with the policy "track".
-uint64_t TrackedCalls(Entry entry);
-void CountTrackedCall(Entry entry);
 
 }  // namespace parkade::shim

@@ -4,6 +4,7 @@
 // library with the caller's own return address for everything that is not a name of ours.
 #include <dlfcn.h>
 
+#include "shim/hooks/counts.h"
 #include "shim/hooks/entries.h"
 #include "shim/hooks/real_library.h"
 #include "shim/libc/late.h"
@@ -69,13 +70,24 @@ void* FindBehind(const void* caller, const char* name) {
   return found;
 }
 
+// A function of a driver that is newer than the shim.
+void CountIfDrivers(const char* name) {
+  if (name[0] != 'c' || name[1] != 'u' || name[2] < 'A' || name[2] > 'Z') return;
+  if (RealLibrary::Find(Search::kLoaded) && RealLibrary::Export(name) != nullptr) {
+    CountUnhookedName(name);
+  }
+}
+
 // `look_up()` is the C library's own answer, `jump` its function.
 template <typename LookUp>
 Route RouteName(void* handle, const char* name, const void* caller, void* jump, LookUp look_up) {
   const Route pass{nullptr, jump};
   if (jump == nullptr || name == nullptr) return pass;
   const auto entry = FindEntry(name);
-  if (!entry) return pass;
+  if (!entry) {
+    CountIfDrivers(name);
+    return pass;
+  }
   // libcuda looks its own functions up too (on WSL2), and must get its own.
   if (RealLibrary::Find(Search::kLoaded) && RealLibrary::Contains(caller)) return pass;
   if (handle == RTLD_NEXT) {

@@ -1,4 +1,5 @@
 // The route of the CUDA runtime: answers of cuGetProcAddress, replaced after the driver gave them.
+#include "shim/hooks/counts.h"
 #include "shim/hooks/handlers.h"
 #include "shim/hooks/real_library.h"
 
@@ -30,7 +31,7 @@ void Replace(const char* symbol, void** function, int version, cuuint64_t flags,
   if (entry) {
     *function = const_cast<void*>(WrapperOf(*entry));
   } else {
-    CountUnhookedName();
+    CountUnhookedName(symbol);
   }
 }
 

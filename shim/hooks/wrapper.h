@@ -2,6 +2,7 @@
 #pragma once
 
 #include "shim/hooks/call.h"
+#include "shim/hooks/counts.h"
 #include "shim/hooks/entries.h"
 #include "shim/hooks/gate_pass.h"
 #include "shim/hooks/real_library.h"

@@ -2,8 +2,11 @@
 // need an unwinder and newer glibc than the shim may ask for.
 //
 // Hidden by exports.map: the process keeps its own operator new.
+#include <unwind.h>
+
 #include <cstdlib>
 #include <new>
+#include <typeinfo>
 
 namespace {
 
@@ -59,5 +62,24 @@ void operator delete[](void* memory, std::align_val_t) noexcept { free(memory); 
 void operator delete(void* memory, size_t, std::align_val_t) noexcept { free(memory); }
 void operator delete[](void* memory, size_t, std::align_val_t) noexcept { free(memory); }
 
-// A deleted destructor's slot in a table of virtual functions.
-extern "C" void __cxa_pure_virtual() { Trap(); }
+extern "C" {
+
+// An abstract class's empty slot.
+void __cxa_pure_virtual() { Trap(); }
+
+// What code in libstdc++'s archive names for exceptions that nothing here can throw.
+void* __cxa_allocate_exception(size_t) noexcept { Trap(); }
+void __cxa_free_exception(void*) noexcept { Trap(); }
+void __cxa_throw(void*, std::type_info*, void (*)(void*)) { Trap(); }
+void __cxa_rethrow() { Trap(); }
+void* __cxa_begin_catch(void*) noexcept { Trap(); }
+void __cxa_end_catch() { Trap(); }
+void _Unwind_Resume(_Unwind_Exception*) { Trap(); }
+
+// Asked by the process's own unwinder when it passes through, as pthread_cancel does: nothing of
+// ours needs to be undone on the way.
+_Unwind_Reason_Code __gxx_personality_v0(int, _Unwind_Action, _Unwind_Exception_Class,
+                                         _Unwind_Exception*, _Unwind_Context*) {
+  return _URC_CONTINUE_UNWIND;
+}
+}

@@ -1,0 +1,121 @@
+// Tells communication libraries apart by their file, and keeps a list of native allocations.
+#include "shim/hooks/foreign_memory.h"
+
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "common/mutex.h"
+#include "shim/libc/loaded_object.h"
+
+// glibc since 2.3: what pthread_atfork calls, which older glibc keeps in libpthread.
+extern "C" int __register_atfork(void (*prepare)(), void (*parent)(), void (*child)(), void* dso);
+extern "C" void* __dso_handle;
+
+namespace parkade::shim {
+namespace {
+
+constexpr std::string_view kLibraries[] = {"libnccl.so",  "libnccl-net", "libnvshmem",
+                                           "libucp.so",   "libuct.so",   "libucs.so",
+                                           "libuct_cuda", "libmscclpp"};
+
+struct Verdict {
+  uintptr_t low;
+  uintptr_t size;
+  bool keeps_native;
+};
+
+struct Native {
+  int device;
+  size_t bytes;
+};
+
+// Made on first use and never destroyed: hooks run until the process ends.
+struct Lists {
+  std::vector<Verdict> verdicts;
+  uint64_t unloads = 0;  // dlpi_subs when the verdicts were given
+  std::map<CUdeviceptr, Native> natives;
+};
+
+Mutex mu;  // innermost; nothing is called while it is held
+Lists* lists GUARDED_BY(mu) = nullptr;
+
+// In a forked child: whoever held the lock is gone, and the allocations are the parent's.
+void ForgetAllAfterFork() {
+  mu.ResetAfterFork();
+  MutexLock lock(mu);
+  lists->natives.clear();
+}
+
+Lists& All() REQUIRES(mu) {
+  if (lists == nullptr) {
+    lists = new Lists;
+    __register_atfork(nullptr, nullptr, ForgetAllAfterFork, &__dso_handle);
+  }
+  return *lists;
+}
+
+// Files that the loader has unmapped so far: after one, an address may belong to another file.
+uint64_t Unloads() {
+  uint64_t unloads = 0;
+  dl_iterate_phdr(
+      [](dl_phdr_info* info, size_t, void* out) {
+        *static_cast<uint64_t*>(out) = info->dlpi_subs;
+        return 1;
+      },
+      &unloads);
+  return unloads;
+}
+
+std::optional<bool> KnownVerdict(uintptr_t address, uint64_t unloads) {
+  MutexLock lock(mu);
+  Lists& all = All();
+  if (all.unloads != unloads) {
+    all.verdicts.clear();
+    all.unloads = unloads;
+  }
+  for (const Verdict& v : all.verdicts) {
+    if (address - v.low < v.size) return v.keeps_native;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+bool KeepsNativeMemory(const void* caller) {
+  const uint64_t unloads = Unloads();
+  if (auto known = KnownVerdict(reinterpret_cast<uintptr_t>(caller), unloads)) return *known;
+  const auto object = LoadedObject::ByAddress(caller);
+  if (!object) return false;  // code made at run time
+  Verdict verdict{object->low(), object->size(), false};
+  for (std::string_view prefix : kLibraries) {
+    if (FileName(object->path()).starts_with(prefix)) verdict.keeps_native = true;
+  }
+  MutexLock lock(mu);
+  All().verdicts.push_back(verdict);
+  return verdict.keeps_native;
+}
+
+void NoteForeign(Parts& parts, CUdeviceptr ptr, size_t bytes) {
+  CUdevice device = 0;
+  if (parts.driver.ctx_get_device(&device) != CUDA_SUCCESS) return;
+  {
+    MutexLock lock(mu);
+    All().natives[ptr] = {device, bytes};
+  }
+  parts.ledger.AddForeign(device, int64_t(bytes));
+}
+
+void ForgetForeign(Parts& parts, CUdeviceptr ptr) {
+  Native native;
+  {
+    MutexLock lock(mu);
+    const auto found = All().natives.find(ptr);
+    if (found == All().natives.end()) return;
+    native = found->second;
+    All().natives.erase(found);
+  }
+  parts.ledger.AddForeign(native.device, -int64_t(native.bytes));
+}
+
+}  // namespace parkade::shim

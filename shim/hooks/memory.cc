@@ -1,0 +1,76 @@
+// Handlers of linear allocations: the heap's memory in place of the driver's.
+#include <cstdint>
+
+#include "shim/hooks/foreign_memory.h"
+#include "shim/hooks/gate_pass.h"
+#include "shim/hooks/handlers.h"
+#include "shim/hooks/hooked.h"
+
+namespace parkade::shim {
+namespace {
+
+// What an allocation is called until the application says otherwise.
+constexpr char kDefaultTag[] = "default";
+
+CUresult AllocateNative(Parts& parts, CUdeviceptr* out, size_t bytes) {
+  const CUresult r = parts.driver.mem_alloc(out, bytes);
+  if (r == CUDA_SUCCESS) NoteForeign(parts, *out, bytes);
+  return r;
+}
+
+CUresult Allocate(Parts& parts, const void* caller, CUdeviceptr* out, size_t bytes) {
+  GatePass pass;
+  InShim guard;
+  if (KeepsNativeMemory(caller)) return AllocateNative(parts, out, bytes);
+  const CUresult r = parts.heap.Allocate(out, bytes, kDefaultTag);
+  return r == CUDA_ERROR_NOT_SUPPORTED ? AllocateNative(parts, out, bytes) : r;
+}
+
+}  // namespace
+
+CUresult OnMemAlloc(Call<decltype(cuMemAlloc_v2)> call, CUdeviceptr* out, size_t bytes) {
+  NoteCurrentContext();
+  Parts* parts = PartsFor(call.caller);
+  if (parts == nullptr) return call.real(out, bytes);
+  return Allocate(*parts, call.caller, out, bytes);
+}
+
+CUresult OnMemAllocPitch(Call<decltype(cuMemAllocPitch_v2)> call, CUdeviceptr* out, size_t* pitch,
+                         size_t width, size_t height, unsigned element_bytes) {
+  NoteCurrentContext();
+  Parts* parts = PartsFor(call.caller);
+  CUdevice device = 0;
+  int alignment = 0;
+  // What the driver refuses, it refuses in its own words.
+  const bool plain = out != nullptr && pitch != nullptr && width != 0 && height != 0 &&
+                     (element_bytes == 4 || element_bytes == 8 || element_bytes == 16);
+  if (parts == nullptr || !plain || parts->driver.ctx_get_device(&device) != CUDA_SUCCESS ||
+      parts->driver.device_get_attribute(&alignment, CU_DEVICE_ATTRIBUTE_TEXTURE_PITCH_ALIGNMENT,
+                                         device) != CUDA_SUCCESS) {
+    GatePass pass;
+    return call.real(out, pitch, width, height, element_bytes);
+  }
+  const size_t step = size_t(alignment);
+  if (width > SIZE_MAX - step) return CUDA_ERROR_OUT_OF_MEMORY;
+  const size_t row = (width + step - 1) / step * step;
+  if (height > SIZE_MAX / row) return CUDA_ERROR_OUT_OF_MEMORY;
+  const CUresult r = Allocate(*parts, call.caller, out, row * height);
+  if (r == CUDA_SUCCESS) *pitch = row;
+  return r;
+}
+
+CUresult OnMemFree(Call<decltype(cuMemFree_v2)> call, CUdeviceptr ptr) {
+  Parts* parts = PartsFor(call.caller);
+  if (parts == nullptr) return call.real(ptr);
+  {
+    InShim guard;
+    CUresult result = CUDA_SUCCESS;
+    if (parts->heap.Free(ptr, &result)) return result;
+  }
+  GatePass pass;
+  const CUresult r = call.real(ptr);
+  if (r == CUDA_SUCCESS) ForgetForeign(*parts, ptr);
+  return r;
+}
+
+}  // namespace parkade::shim

@@ -1,0 +1,227 @@
+// The handlers over heap and gate on the simulated GPU, without agent and daemon.
+#define __CUDA_API_VERSION_INTERNAL
+#define __CUDA_API_VERSION_INTERNAL_ODR
+#include <cuda.h>
+#include <dlfcn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <thread>
+#include <vector>
+
+#include "tests/unit/shim/hooks/levers.h"
+
+namespace {
+
+constexpr CUcontext kNone = nullptr;
+
+// The primary context of device 0, current on this thread, for one test.
+class Context {
+ public:
+  Context() {
+    REQUIRE(cuInit(0) == CUDA_SUCCESS);
+    REQUIRE(cuDevicePrimaryCtxRetain(&context_, 0) == CUDA_SUCCESS);
+    REQUIRE(cuCtxSetCurrent(context_) == CUDA_SUCCESS);
+  }
+  ~Context() {
+    cuCtxSetCurrent(kNone);
+    cuDevicePrimaryCtxRelease_v2(0);
+  }
+  CUcontext get() const { return context_; }
+
+ private:
+  CUcontext context_ = nullptr;
+};
+
+template <typename T>
+T Attribute(CUpointer_attribute attribute, CUdeviceptr ptr) {
+  T value{};
+  CHECK(cuPointerGetAttribute(&value, attribute, ptr) == CUDA_SUCCESS);
+  return value;
+}
+
+}  // namespace
+
+TEST_CASE("nothing exists before the first context, and each allocation is one by any door") {
+  REQUIRE(cuInit(0) == CUDA_SUCCESS);
+  CHECK_FALSE(parkade_test_alive());
+  Context context;
+  CHECK(parkade_test_alive());
+
+  void* driver = dlopen("libcuda.so.1", RTLD_LAZY);
+  void* resolved = nullptr;
+  CUdriverProcAddressQueryResult status;
+  REQUIRE(cuGetProcAddress_v2("cuMemAlloc", &resolved, 13000, 0, &status) == CUDA_SUCCESS);
+  using Alloc = decltype(&cuMemAlloc_v2);
+  const Alloc doors[] = {&cuMemAlloc_v2, reinterpret_cast<Alloc>(dlsym(driver, "cuMemAlloc_v2")),
+                         reinterpret_cast<Alloc>(resolved)};
+  uint64_t expected = parkade_test_allocations();
+  std::vector<CUdeviceptr> made;
+  for (Alloc alloc : doors) {
+    made.push_back(0);
+    REQUIRE(alloc(&made.back(), 1000) == CUDA_SUCCESS);
+    CHECK(parkade_test_allocations() == ++expected);
+  }
+  for (CUdeviceptr p : made) CHECK(cuMemFree_v2(p) == CUDA_SUCCESS);
+  CHECK(parkade_test_allocations() == expected - 3);
+  dlclose(driver);
+}
+
+TEST_CASE("an allocation looks like a native one from any address inside") {
+  Context context;
+  for (size_t bytes : {size_t(1), size_t(6912), (size_t(2) << 20) + 1, size_t(600) << 20}) {
+    CUdeviceptr base = 0;
+    REQUIRE(cuMemAlloc_v2(&base, bytes) == CUDA_SUCCESS);
+    for (CUdeviceptr p : {base, base + bytes / 2, base + bytes - 1}) {
+      INFO(bytes << " at " << p - base);
+      CUdeviceptr start = 0;
+      size_t size = 0;
+      CHECK(cuMemGetAddressRange_v2(&start, &size, p) == CUDA_SUCCESS);
+      CHECK(start == base);
+      CHECK(size == bytes);
+      CHECK(cuMemGetAddressRange_v2(nullptr, &size, p) == CUDA_SUCCESS);
+      CHECK(Attribute<CUdeviceptr>(CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, p) == base);
+      CHECK(Attribute<size_t>(CU_POINTER_ATTRIBUTE_RANGE_SIZE, p) == bytes);
+      CHECK(Attribute<CUdeviceptr>(CU_POINTER_ATTRIBUTE_DEVICE_POINTER, p) == p);
+      CHECK(Attribute<unsigned>(CU_POINTER_ATTRIBUTE_MEMORY_TYPE, p) == CU_MEMORYTYPE_DEVICE);
+      CHECK(Attribute<int>(CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, p) == 0);
+      CHECK(Attribute<CUcontext>(CU_POINTER_ATTRIBUTE_CONTEXT, p) == context.get());
+      CHECK(Attribute<bool>(CU_POINTER_ATTRIBUTE_MAPPED, p));
+    }
+    CHECK(cuMemFree_v2(base) == CUDA_SUCCESS);
+  }
+}
+
+TEST_CASE("many attributes at once agree with each alone") {
+  Context context;
+  CUdeviceptr p = 0;
+  REQUIRE(cuMemAlloc_v2(&p, 5000) == CUDA_SUCCESS);
+  CUpointer_attribute attributes[] = {CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
+                                      CU_POINTER_ATTRIBUTE_RANGE_SIZE,
+                                      CU_POINTER_ATTRIBUTE_BUFFER_ID};
+  CUdeviceptr start = 0;
+  size_t size = 0;
+  unsigned long long id = 0;
+  void* to[] = {&start, &size, &id};
+  REQUIRE(cuPointerGetAttributes(3, attributes, to, p + 10) == CUDA_SUCCESS);
+  CHECK(start == p);
+  CHECK(size == 5000);
+  CHECK(id == Attribute<unsigned long long>(CU_POINTER_ATTRIBUTE_BUFFER_ID, p));
+  CHECK(cuMemFree_v2(p) == CUDA_SUCCESS);
+}
+
+TEST_CASE("edge calls have the driver's own answers") {
+  Context context;
+  CUdeviceptr p = 1;
+  CHECK(cuMemAlloc_v2(&p, 0) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(cuMemAlloc_v2(nullptr, 10) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(cuMemAlloc_v2(&p, size_t(32) << 40) == CUDA_ERROR_OUT_OF_MEMORY);
+  CHECK(p == 1);
+  CHECK(cuMemFree_v2(0) == CUDA_SUCCESS);
+  REQUIRE(cuMemAlloc_v2(&p, 4096) == CUDA_SUCCESS);
+  CHECK(cuMemFree_v2(p + 256) == CUDA_ERROR_INVALID_VALUE);
+  CUmemGenericAllocationHandle handle = 0;
+  CHECK(cuMemRetainAllocationHandle(&handle, reinterpret_cast<void*>(p)) ==
+        CUDA_ERROR_INVALID_VALUE);
+  CHECK(cuMemFree_v2(p) == CUDA_SUCCESS);
+  CHECK(cuMemFree_v2(p) == CUDA_ERROR_INVALID_VALUE);
+}
+
+TEST_CASE("a pitched allocation has rows of the device's alignment") {
+  Context context;
+  CUdeviceptr p = 0;
+  size_t pitch = 0;
+  const uint64_t before = parkade_test_allocations();
+  REQUIRE(cuMemAllocPitch_v2(&p, &pitch, 1000, 3, 4) == CUDA_SUCCESS);
+  CHECK(pitch >= 1000);
+  CHECK(pitch % 32 == 0);
+  CHECK(parkade_test_allocations() == before + 1);
+  CHECK(Attribute<size_t>(CU_POINTER_ATTRIBUTE_RANGE_SIZE, p) == pitch * 3);
+  CHECK(cuMemFree_v2(p) == CUDA_SUCCESS);
+  CHECK(cuMemAllocPitch_v2(&p, &pitch, SIZE_MAX - 5, 2, 4) == CUDA_ERROR_OUT_OF_MEMORY);
+}
+
+TEST_CASE("memory of a communication library stays native and is counted") {
+  Context context;
+  void* library = dlopen(PARKADE_LIBNCCL, RTLD_LAZY | RTLD_LOCAL);
+  REQUIRE(library != nullptr);
+  auto* alloc =
+      reinterpret_cast<int (*)(unsigned long long*, size_t)>(dlsym(library, "nccl_like_alloc"));
+  auto* release = reinterpret_cast<int (*)(unsigned long long)>(dlsym(library, "nccl_like_free"));
+  const uint64_t before = parkade_test_allocations();
+  unsigned long long p = 0;
+  REQUIRE(alloc(&p, 1 << 20) == 0);
+  CHECK(parkade_test_allocations() == before);
+  CHECK(parkade_test_foreign_bytes() == 1 << 20);
+  CHECK(release(p) == 0);
+  CHECK(parkade_test_foreign_bytes() == 0);
+  dlclose(library);
+}
+
+TEST_CASE("a pause waits for the end of a capture and not for a refused one") {
+  Context context;
+  CUstream stream;
+  CUgraph graph = nullptr;
+  REQUIRE(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS);
+  REQUIRE(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_RELAXED) == CUDA_SUCCESS);
+  CHECK(parkade_test_close_gate(20) == -1);
+  CHECK(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_RELAXED) != CUDA_SUCCESS);
+  CHECK(parkade_test_close_gate(20) == -1);
+  REQUIRE(cuStreamEndCapture(stream, &graph) == CUDA_SUCCESS);
+  CHECK(parkade_test_close_gate(1000) == 0);
+  parkade_test_open_gate();
+  if (graph != nullptr) cuGraphDestroy(graph);
+
+  // Another thread may not end it, nor may the stream go: the capture is still under way.
+  REQUIRE(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_GLOBAL) == CUDA_SUCCESS);
+  std::thread([&] {
+    cuCtxSetCurrent(context.get());
+    cuStreamEndCapture(stream, &graph);
+  }).join();
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+  REQUIRE(cuStreamIsCapturing(stream, &status) == CUDA_SUCCESS);
+  if (status != CU_STREAM_CAPTURE_STATUS_NONE) CHECK(parkade_test_close_gate(20) == -1);
+  cuStreamEndCapture(stream, &graph);
+  CHECK(parkade_test_close_gate(1000) == 0);
+  parkade_test_open_gate();
+  CHECK(cuStreamDestroy_v2(stream) == CUDA_SUCCESS);
+}
+
+TEST_CASE("while the gate is closed allocating waits, and asking and freeing do not") {
+  Context context;
+  CUdeviceptr p = 0;
+  REQUIRE(cuMemAlloc_v2(&p, 4096) == CUDA_SUCCESS);
+  REQUIRE(parkade_test_close_gate(1000) == 0);
+  CHECK(Attribute<CUdeviceptr>(CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, p) == p);
+  CUdeviceptr late = 0;
+  std::thread allocator([&] {
+    cuCtxSetCurrent(context.get());
+    cuMemAlloc_v2(&late, 4096);
+  });
+  while (parkade_test_waiting_threads() == 0) std::this_thread::yield();
+  CHECK(cuMemFree_v2(p) == CUDA_SUCCESS);
+  parkade_test_open_gate();
+  allocator.join();
+  CHECK(late != 0);
+  CHECK(cuMemFree_v2(late) == CUDA_SUCCESS);
+}
+
+TEST_CASE("memory dies with its context and not before the last release") {
+  const uint64_t before = parkade_test_allocations();
+  CUcontext again = nullptr;
+  {
+    Context context;
+    CUdeviceptr p = 0;
+    REQUIRE(cuMemAlloc_v2(&p, 4096) == CUDA_SUCCESS);
+    REQUIRE(cuDevicePrimaryCtxRetain(&again, 0) == CUDA_SUCCESS);
+  }
+  CHECK(parkade_test_allocations() == before + 1);
+  CHECK(cuDevicePrimaryCtxRelease_v2(0) == CUDA_SUCCESS);
+  CHECK(parkade_test_allocations() == before);
+  Context context;
+  CUdeviceptr p = 0;
+  REQUIRE(cuMemAlloc_v2(&p, 4096) == CUDA_SUCCESS);
+  CHECK(cuDevicePrimaryCtxReset_v2(0) == CUDA_SUCCESS);
+  CHECK(parkade_test_allocations() == before);
+}

@@ -1,0 +1,104 @@
+// A lifecycle of heap and gate alone, so that hooks are tested without agent and daemon, and levers
+// for the tests. Linked in the place of shim/lifecycle.cc, shim/agent and shim/pause.
+#include "tests/unit/shim/hooks/levers.h"
+
+#include <cstdio>
+#include <cstring>
+
+#include "proto/ledger.h"
+#include "shim/cuda/scoped_context.h"
+#include "shim/hooks/counts.h"
+#include "shim/hooks/escapes.h"
+#include "shim/libc/loaded_object.h"
+#include "shim/lifecycle.h"
+#include "shim/pause/gate.h"
+
+namespace parkade::shim {
+namespace {
+
+struct Runtime {
+  Runtime(Driver d, std::unique_ptr<LedgerWriter> l) : driver(d), ledger(std::move(l)) {}
+  const Driver driver;
+  const std::unique_ptr<LedgerWriter> ledger;
+  Contexts contexts;
+  Heap heap{driver, *ledger};
+  Parts parts{driver, contexts, heap, *ledger};
+};
+
+wire::LedgerHeader Ledger() {
+  if (LiveParts() == nullptr) return {};
+  auto header = wire::ReadLedgerHeader(LiveParts()->ledger.fd());
+  return header.ok() ? *header : wire::LedgerHeader{};
+}
+
+}  // namespace
+
+namespace internal {
+constinit std::atomic<Parts*> live_parts{nullptr};
+}
+
+void ContextMade(SymbolLookup lookup, CUcontext context) {
+  if (LiveParts() == nullptr) {
+    auto ledger = LedgerWriter::Create();
+    if (!ledger.ok()) return;
+    Gate::Init();
+    auto* made = new Runtime(LoadDriver(lookup), std::move(*ledger));
+    internal::live_parts.store(&made->parts, std::memory_order_release);
+  }
+  LiveParts()->contexts.Add(context, 0);
+}
+
+void ContextGoes(CUcontext context) {
+  if (LiveParts() == nullptr) return;
+  LiveParts()->heap.ForgetContext(context);
+  LiveParts()->contexts.Remove(context);
+}
+
+}  // namespace parkade::shim
+
+using namespace parkade;
+using namespace parkade::shim;
+
+extern "C" {
+
+int parkade_test_alive() { return LiveParts() != nullptr; }
+
+uint64_t parkade_test_allocations() { return Ledger().allocations - Ledger().frees; }
+
+uint64_t parkade_test_foreign_bytes() { return Ledger().devices[0].foreign_bytes; }
+
+int parkade_test_close_gate(int ms) {
+  const std::atomic<bool> never{false};
+  return Gate::Close(Deadline::InMs(uint64_t(ms)), never).ok() ? 0 : -1;
+}
+
+void parkade_test_open_gate() { Gate::Open(); }
+
+uint32_t parkade_test_waiting_threads() { return Gate::WaitingThreads(); }
+
+uint64_t parkade_test_unhooked_names() { return UnhookedNames(); }
+
+uint64_t parkade_test_tracked_calls(const char* name) {
+  const auto entry = FindEntry(name);
+  return entry ? TrackedCalls(*entry) : 0;
+}
+
+int parkade_test_escapes(char* out, int size) {
+  struct Found {
+    char* out;
+    int left;
+    int count;
+  } found{out, size, 0};
+  FindEscapes(
+      [](void* arg, const char* path, const char* symbol) {
+        Found& f = *static_cast<Found*>(arg);
+        const std::string_view file = FileName(path);
+        const int n =
+            snprintf(f.out, size_t(f.left), "%.*s %s\n", int(file.size()), file.data(), symbol);
+        if (n > 0 && n < f.left) f.out += n, f.left -= n;
+        ++f.count;
+      },
+      &found);
+  return found.count;
+}
+}
