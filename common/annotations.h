@@ -7,6 +7,10 @@
 #define PARKADE_ATTRIBUTE(x)
 #endif
 
+// abseil's headers define these two unprefixed as well, with the same meaning.
+#undef GUARDED_BY
+#undef NO_THREAD_SAFETY_ANALYSIS
+
 #define CAPABILITY(x) PARKADE_ATTRIBUTE(capability(x))
 #define SCOPED_CAPABILITY PARKADE_ATTRIBUTE(scoped_lockable)
 #define GUARDED_BY(x) PARKADE_ATTRIBUTE(guarded_by(x))
