@@ -1,0 +1,189 @@
+// Merges the sources of settings and checks the result.
+#define TOML_EXCEPTIONS 0
+#include "daemon/config.h"
+
+#include <toml++/toml.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <set>
+
+#include "daemon/scratch_base.h"
+#include "daemon/status.h"
+#include "daemon/words.h"
+
+namespace parkade::daemon {
+namespace {
+
+constexpr char kDefaultFile[] = "/etc/parkade/parkaded.toml";
+
+absl::Status Bad(std::string_view what) {
+  return Fail(absl::StatusCode::kInvalidArgument, "BAD_CONFIG", what);
+}
+
+// One setting: where it may come from, and where it did.
+struct Setting {
+  const char* name;  // in the file, with its table
+  const char* variable;
+  std::vector<std::string> flag;
+  bool is_list;
+  std::vector<std::string> value;
+  std::string source;
+
+  std::string text() const { return Join(value, ":"); }
+};
+
+class Sources {
+ public:
+  Sources(const toml::table& file, std::string file_name, Environment environment)
+      : file_(file), file_name_(std::move(file_name)), environment_(environment) {}
+
+  absl::Status Fill(Setting& s) {
+    known_.insert(s.name);
+    if (!s.flag.empty()) {
+      s.value = s.flag;
+      s.source = "flag";
+    } else if (const char* text = environment_(s.variable); text != nullptr) {
+      if (s.is_list) {
+        for (std::string_view part : Split(text, ":")) s.value.emplace_back(part);
+      } else {
+        s.value = {text};
+      }
+      s.source = s.variable;
+    } else if (const auto node = file_.at_path(s.name)) {
+      s.source = file_name_;
+      if (s.is_list && node.is_array()) {
+        for (const auto& item : *node.as_array()) {
+          if (!item.is_string()) return Bad(Cat(s.name, ": a list of texts is expected"));
+          s.value.push_back(std::string(item.as_string()->get()));
+        }
+      } else if (!s.is_list && node.is_string()) {
+        s.value = {std::string(node.as_string()->get())};
+      } else {
+        return Bad(Cat(s.name, " (", s.source, "): a ", s.is_list ? "list of texts" : "text",
+                       " is expected"));
+      }
+    } else {
+      s.source = "default";
+      return absl::OkStatus();
+    }
+    if (s.value.empty() || std::count(s.value.begin(), s.value.end(), "") != 0) {
+      return Bad(Cat(s.name, " (", s.source, ") is empty"));
+    }
+    return absl::OkStatus();
+  }
+
+  // A setting that nobody reads would be one without effect.
+  absl::Status CheckKeys() const {
+    for (const auto& [table, node] : file_) {
+      if (!node.is_table()) {
+        return Bad(Cat(file_name_, ": unknown setting ", table.str()));
+      }
+      for (const auto& [key, value] : *node.as_table()) {
+        const std::string name = Cat(table.str(), ".", key.str());
+        if (!known_.contains(name)) {
+          return Bad(Cat(file_name_, ": unknown setting ", name));
+        }
+      }
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  const toml::table& file_;
+  std::string file_name_;
+  Environment environment_;
+  std::set<std::string> known_;
+};
+
+std::vector<std::string> One(const std::string& flag) {
+  return flag.empty() ? std::vector<std::string>{} : std::vector<std::string>{flag};
+}
+
+std::string DefaultStateDir(Environment environment) {
+  if (geteuid() == 0) return "/var/lib/parkade";
+  if (const char* state = environment("XDG_STATE_HOME")) return Cat(state, "/parkade");
+  if (const char* home = environment("HOME")) return Cat(home, "/.local/state/parkade");
+  return "/var/lib/parkade";
+}
+
+absl::Status CheckScratch(const Config& config) {
+  for (const std::string& dir : config.scratch_dirs) {
+    if (auto s = CheckBasePath(dir); !s.ok()) return Bad(MessageOf(s));
+  }
+  for (const std::string& dir : config.allow_tmpfs) {
+    const auto& dirs = config.scratch_dirs;
+    if (std::find(dirs.begin(), dirs.end(), dir) == dirs.end()) {
+      return Bad(Cat("scratch.allow_tmpfs names ", dir,
+                     ", which is not in scratch.dirs: add it there too"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<Config> LoadConfig(const Flags& flags, Environment environment) {
+  std::string file_name = flags.config_file;
+  if (file_name.empty()) {
+    if (const char* named = environment("PARKADED_CONFIG")) file_name = named;
+  }
+  if (file_name.empty() && access(kDefaultFile, F_OK) == 0) file_name = kDefaultFile;
+  toml::table file;
+  if (!file_name.empty()) {
+    toml::parse_result parsed = toml::parse_file(file_name);
+    if (!parsed) {
+      return Bad(Cat(file_name, ":", parsed.error().source().begin.line, ": ",
+                     std::string(parsed.error().description())));
+    }
+    file = std::move(parsed).table();
+  }
+
+  Setting runtime{
+      "daemon.runtime_dir", "PARKADE_RUNTIME_DIR", One(flags.runtime_dir), false, {}, {}};
+  Setting state{"daemon.state_dir", "PARKADED_STATE_DIR", One(flags.state_dir), false, {}, {}};
+  Setting log{"daemon.log_level", "PARKADED_LOG_LEVEL", One(flags.log_level), false, {}, {}};
+  Setting budget{"host.budget", "PARKADED_HOST_BUDGET", One(flags.host_budget), false, {}, {}};
+  Setting dirs{"scratch.dirs", "PARKADED_SCRATCH_DIRS", flags.scratch_dirs, true, {}, {}};
+  Setting tmpfs{"scratch.allow_tmpfs", "PARKADED_ALLOW_TMPFS", flags.allow_tmpfs, true, {}, {}};
+
+  Sources sources(file, file_name, environment);
+  for (Setting* s : {&runtime, &state, &log, &budget, &dirs, &tmpfs}) {
+    if (auto r = sources.Fill(*s); !r.ok()) return r;
+  }
+  if (auto r = sources.CheckKeys(); !r.ok()) return r;
+
+  Config config;
+  config.runtime_dir = runtime.value.empty() ? "/run/parkade" : runtime.text();
+  config.state_dir = state.value.empty() ? DefaultStateDir(environment) : state.text();
+  for (const std::string* dir : {&config.runtime_dir, &config.state_dir}) {
+    if ((*dir)[0] != '/') return Bad(Cat(*dir, " is not an absolute path"));
+  }
+  if (!log.value.empty() && !ParseLogLevel(log.text().c_str(), &config.log_level)) {
+    return Bad(Cat("daemon.log_level (", log.source, "): \"", log.text(),
+                   "\" is none of debug, info, warning, error, off"));
+  }
+  if (!budget.value.empty()) {
+    const auto bytes = ParseBytes(budget.text());
+    if (!bytes.ok()) {
+      return Bad(Cat("host.budget (", budget.source, "): ", bytes.error().what));
+    }
+    config.host_budget = *bytes;
+  }
+  config.scratch_dirs = dirs.value;
+  config.allow_tmpfs = tmpfs.value;
+  if (auto r = CheckScratch(config); !r.ok()) return r;
+
+  const auto describe = [&](const Setting& s, std::string_view value) {
+    config.described.push_back(Cat(s.name, "=", value, " (", s.source, ")"));
+  };
+  describe(runtime, config.runtime_dir);
+  describe(state, config.state_dir);
+  describe(log, log.value.empty() ? "info" : log.text());
+  describe(budget, budget.value.empty() ? "what is free" : budget.text());
+  describe(dirs, dirs.text());
+  describe(tmpfs, tmpfs.text());
+  return config;
+}
+
+}  // namespace parkade::daemon

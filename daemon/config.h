@@ -1,0 +1,40 @@
+// Config: the daemon's settings, each from a flag, the environment, the TOML file or the default.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "common/bytes.h"
+#include "common/log.h"
+
+namespace parkade::daemon {
+
+struct Config {
+  std::string runtime_dir;  // sockets and lock
+  std::string state_dir;    // what outlives the daemon
+  LogLevel log_level = LogLevel::kInfo;
+  std::optional<Bytes> host_budget;  // empty: what the node and the process's cgroup have free
+  // Base directories for backups that jobs may name, themselves or anything beneath them. The first
+  // is used for those that name none. Empty: /scratch may be named, nothing is the default.
+  std::vector<std::string> scratch_dirs;
+  std::vector<std::string> allow_tmpfs;  // of them, those that may be tmpfs
+  std::vector<std::string> described;    // "name=value (source)", one for each setting
+};
+
+// What the command line said; empty: nothing.
+struct Flags {
+  std::string config_file;
+  std::string runtime_dir, state_dir, log_level, host_budget;
+  std::vector<std::string> scratch_dirs, allow_tmpfs;
+};
+
+// Looks up an environment variable; nullptr when unset.
+using Environment = const char* (*)(const char* name);
+
+// INVALID_ARGUMENT (BAD_CONFIG) for an unreadable file, an unknown key, a value that cannot be, or
+// settings that contradict each other; the message names setting and source.
+absl::StatusOr<Config> LoadConfig(const Flags& flags, Environment environment);
+
+}  // namespace parkade::daemon

@@ -1,0 +1,50 @@
+// HostBudget: how much host memory pauses may take, over all processes of the node.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "common/mutex.h"
+#include "daemon/planner.h"
+#include "daemon/registry.h"
+
+namespace parkade::daemon {
+
+class HostBudget {
+ public:
+  // `fixed`: bytes for all pools together; empty: what the node has available, less a reserve.
+  HostBudget(std::optional<Bytes> fixed, const Registry& registry)
+      : fixed_(fixed), registry_(registry) {}
+
+  // One transition's share, given back when it ends: by then what it took shows in the measured
+  // figures.
+  class Booking {
+   public:
+    explicit Booking(HostBudget& budget) : budget_(budget) {}
+    ~Booking() { budget_.Release(this); }
+    Booking(const Booking&) = delete;
+    Booking& operator=(const Booking&) = delete;
+
+    // Plans with what is free and not booked by others, and books what the plan takes; replaces
+    // what this booked before. On failure that stays.
+    absl::StatusOr<std::vector<Grant>> Plan(const Policies& policies,
+                                            std::span<const Demand> demands);
+
+   private:
+    HostBudget& budget_;
+  };
+
+ private:
+  Bytes Measure() const;
+  void Release(const Booking* booking) EXCLUDES(mu_);
+
+  const std::optional<Bytes> fixed_;
+  const Registry& registry_;
+  Mutex mu_;  // innermost; the planner, which is pure, runs under it
+  std::map<const Booking*, Bytes> booked_ GUARDED_BY(mu_);
+};
+
+}  // namespace parkade::daemon

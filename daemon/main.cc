@@ -1,0 +1,156 @@
+// parkaded: reads flags, builds the parts, runs until SIGTERM or SIGINT, and ends them in order.
+#include <grpcpp/ext/proto_server_reflection_plugin.h>
+#include <grpcpp/health_check_service_interface.h>
+#include <grpcpp/server_builder.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+
+#include "common/log.h"
+#include "daemon/authority.h"
+#include "daemon/config.h"
+#include "daemon/events.h"
+#include "daemon/gpus.h"
+#include "daemon/host_budget.h"
+#include "daemon/node_state.h"
+#include "daemon/operations.h"
+#include "daemon/reaper.h"
+#include "daemon/registry.h"
+#include "daemon/runtime_dir.h"
+#include "daemon/scratch.h"
+#include "daemon/service.h"
+#include "daemon/service_listener.h"
+#include "daemon/shim_listener.h"
+#include "daemon/status.h"
+
+namespace parkade::daemon {
+namespace {
+
+int Refuse(const absl::Status& why) {
+  fprintf(stderr, "parkaded: %s\n", MessageOf(why).c_str());
+  return why.code() == absl::StatusCode::kInvalidArgument ? 2 : 1;
+}
+
+// Every process costs three descriptors, every disk backup three more.
+void RaiseOpenFiles() {
+  rlimit limit;
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+// Blocks the signals in this thread and those that it starts, and opens them for reading.
+Fd CatchSignals() {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGTERM);
+  sigaddset(&set, SIGINT);
+  pthread_sigmask(SIG_BLOCK, &set, nullptr);
+  signal(SIGPIPE, SIG_IGN);
+  return Fd(signalfd(-1, &set, SFD_CLOEXEC));
+}
+
+void WaitForSignal(const Fd& signals) {
+  signalfd_siginfo info;
+  while (read(signals.get(), &info, sizeof info) != ssize_t(sizeof info)) {
+  }
+  Log(LogLevel::kInfo, "signal %u: ending", info.ssi_signo);
+}
+
+int Run(const Config& config) {
+  SetLog("parkaded", config.log_level);
+  const Fd signals = CatchSignals();
+  RaiseOpenFiles();
+  auto runtime = RuntimeDir::Open(config.runtime_dir);
+  if (!runtime.ok()) return Refuse(runtime.status());
+  if (auto s = MakeDirectory(config.state_dir, 0700); !s.ok()) return Refuse(s);
+  for (const std::string& setting : config.described) Log(LogLevel::kInfo, "%s", setting.c_str());
+
+  const Gpus gpus;
+  Log(LogLevel::kInfo, "GPU figures: %s", gpus.source().c_str());
+  Events events;
+  Registry registry;
+  Authority authority("parkade");
+  Scratch scratch({config.scratch_dirs, config.allow_tmpfs}, config.state_dir);
+  HostBudget budget(config.host_budget, registry);
+  NodeState node({registry, events, gpus, scratch, budget}, {});
+  Reaper reaper(scratch.BasesToSweep());
+
+  auto shim_socket = runtime->Listen("shim.sock", SOCK_SEQPACKET);
+  if (!shim_socket.ok()) return Refuse(shim_socket.status());
+  auto control_socket = runtime->Listen("control.sock", SOCK_STREAM);
+  if (!control_socket.ok()) return Refuse(control_socket.status());
+  ShimListener shims(std::move(*shim_socket), registry, events,
+                     [&](auto directory) { reaper.Bury(std::move(directory)); }, {});
+
+  Operations operations;
+  ControlService service({authority, registry, events, gpus, scratch, node, operations});
+  grpc::EnableDefaultHealthCheckService(true);
+  grpc::reflection::InitProtoReflectionServerBuilderPlugin();
+  grpc::ServerBuilder builder;
+  builder.RegisterService(&service);
+  const auto server = builder.BuildAndStart();
+  if (server == nullptr) {
+    fprintf(stderr, "parkaded: the gRPC server does not start\n");
+    return 1;
+  }
+  {
+    const ServiceListener controls(std::move(*control_socket), *server, authority);
+    Log(LogLevel::kInfo, "serving %s", config.runtime_dir.c_str());
+    WaitForSignal(signals);
+  }
+  // Shims first: without them every transition under way comes to its end at once, and each process
+  // undoes or finishes by itself.
+  shims.Stop();
+  operations.Finish();
+  events.Close();
+  server->Shutdown(std::chrono::system_clock::now() + std::chrono::seconds(1));
+  Log(LogLevel::kInfo, "ended");
+  return 0;
+}
+
+}  // namespace
+}  // namespace parkade::daemon
+
+int main(int argc, char** argv) {
+  using namespace parkade::daemon;
+  CLI::App app("parkaded: pauses and resumes the GPU memory of this node's processes.");
+  Flags flags;
+  bool check = false;
+  app.set_version_flag("--version", PARKADE_VERSION);
+  app.add_option("--config", flags.config_file, "TOML file (default /etc/parkade/parkaded.toml)");
+  app.add_flag("--check-config", check, "print the effective settings and end");
+  app.add_option("--runtime-dir", flags.runtime_dir, "sockets and lock (default /run/parkade)");
+  app.add_option("--state-dir", flags.state_dir, "what outlives the daemon");
+  app.add_option("--log-level", flags.log_level, "debug, info, warning, error or off");
+  app.add_option("--host-budget", flags.host_budget,
+                 "host memory for backups, such as 64G (default: what is free)");
+  app.add_option("--scratch-dir", flags.scratch_dirs,
+                 "directory for backups that jobs may name; the first is the default; repeatable")
+      ->expected(1)
+      ->take_all();
+  app.add_option("--allow-tmpfs", flags.allow_tmpfs, "one of them that may be tmpfs; repeatable")
+      ->expected(1)
+      ->take_all();
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    return app.exit(e) == 0 ? 0 : 2;
+  }
+  const auto config =
+      LoadConfig(flags, [](const char* name) -> const char* { return getenv(name); });
+  if (!config.ok()) return Refuse(config.status());
+  if (check) {
+    for (const std::string& setting : config->described) printf("%s\n", setting.c_str());
+    return 0;
+  }
+  return Run(*config);
+}

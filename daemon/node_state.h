@@ -1,0 +1,49 @@
+// NodeState: carries out orders on the node: which processes, with what, in which order, and what
+// came of it. Knows no gRPC.
+#pragma once
+
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "daemon/events.h"
+#include "daemon/gpus.h"
+#include "daemon/host_budget.h"
+#include "daemon/orders.h"
+#include "daemon/registry.h"
+#include "daemon/scratch.h"
+#include "daemon/transition.h"
+
+namespace parkade::daemon {
+
+class NodeState {
+ public:
+  // All outlive it.
+  struct Neighbours {
+    Registry& registry;
+    Events& events;
+    const Gpus& gpus;
+    Scratch& scratch;
+    HostBudget& budget;
+  };
+  NodeState(Neighbours neighbours, Transition::Limits limits) : to_(neighbours), limits_(limits) {}
+
+  // As Pause and Resume of control.proto. Block until the transition has ended; any thread, several
+  // at once. `arrived_ns` (CLOCK_MONOTONIC) is when the request came.
+  absl::StatusOr<Outcomes> Pause(const Caller& caller, const PauseOrder& order,
+                                 uint64_t arrived_ns);
+  absl::StatusOr<Outcomes> Resume(const Caller& caller, const ResumeOrder& order,
+                                  uint64_t arrived_ns);
+
+ private:
+  class Movement;
+
+  absl::Status Evict(std::vector<Member>& members, std::vector<Scratch::Use>& uses,
+                     const PauseOrder& order);
+  absl::Status Provide(std::vector<Member>& members, std::vector<Scratch::Use>& uses,
+                       const PauseOrder& order, HostBudget::Booking& booking);
+
+  const Neighbours to_;
+  const Transition::Limits limits_;
+};
+
+}  // namespace parkade::daemon

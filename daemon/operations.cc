@@ -1,0 +1,73 @@
+// Runs, joins and remembers operations.
+#include "daemon/operations.h"
+
+#include "daemon/status.h"
+#include "daemon/words.h"
+
+namespace parkade::daemon {
+
+absl::StatusOr<Outcomes> Operations::Run(uid_t uid, const std::string& id, const std::string& body,
+                                         Deadline by, Work work) {
+  JoinEnded();
+  const MutexLock lock(mu_);
+  if (finishing_) {
+    return Fail(absl::StatusCode::kUnavailable, "SHUTTING_DOWN", "parkaded is about to end");
+  }
+  const Key key{uid, id};
+  std::shared_ptr<Operation> operation;
+  if (const auto at = id.empty() ? by_id_.end() : by_id_.find(key); at != by_id_.end()) {
+    operation = at->second;
+    if (operation->body != body) {
+      return Fail(absl::StatusCode::kAlreadyExists, "REQUEST_ID_REUSED",
+                  Cat("request id \"", id, "\" came before with another request"),
+                  {{"request_id", id}});
+    }
+  } else {
+    operation = std::make_shared<Operation>();
+    operation->body = body;
+    if (!id.empty()) {
+      by_id_[key] = operation;
+      ids_.push_back(key);
+      if (ids_.size() > kRemembered) {
+        by_id_.erase(ids_.front());
+        ids_.pop_front();
+      }
+    }
+    unjoined_.push_back(operation);
+    operation->thread = std::thread([this, operation, work = std::move(work)] {
+      auto answer = work();
+      const MutexLock done(mu_);
+      operation->answer = std::move(answer);
+      ended_.NotifyAll();
+    });
+  }
+  while (!operation->answer && !by.Passed()) ended_.WaitUntil(mu_, by);
+  if (operation->answer) return *operation->answer;
+  return Fail(absl::StatusCode::kDeadlineExceeded, "STILL_RUNNING",
+              "the deadline came before the end; the work goes on", {{"request_id", id}});
+}
+
+void Operations::JoinEnded() {
+  std::list<std::shared_ptr<Operation>> ended;
+  {
+    const MutexLock lock(mu_);
+    for (auto at = unjoined_.begin(); at != unjoined_.end();) {
+      const auto next = std::next(at);
+      if ((*at)->answer) ended.splice(ended.end(), unjoined_, at);
+      at = next;
+    }
+  }
+  for (const auto& operation : ended) operation->thread.join();
+}
+
+void Operations::Finish() {
+  std::list<std::shared_ptr<Operation>> running;
+  {
+    const MutexLock lock(mu_);
+    finishing_ = true;
+    running.swap(unjoined_);
+  }
+  for (const auto& operation : running) operation->thread.join();
+}
+
+}  // namespace parkade::daemon

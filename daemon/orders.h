@@ -1,0 +1,52 @@
+// What a caller orders, and what came of it: the control API without gRPC.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "common/bytes.h"
+#include "daemon/planner.h"
+#include "daemon/selector.h"
+#include "proto/wire.h"
+
+namespace parkade::daemon {
+
+struct PauseOrder {
+  Selector selector;
+  Policies policies;
+  wire::GateMode gate = wire::GateMode::kClosed;
+  uint64_t drain_timeout_ns = 30'000'000'000;
+  std::string scratch_base;  // empty: none named
+  Bytes chunk_bytes = 256_MiB;
+};
+
+struct ResumeOrder {
+  Selector selector;
+  bool release_host = false;
+};
+
+// Ranges that need no look at the node. INVALID_ARGUMENT: BAD_POLICY, UNKNOWN_TAG, BAD_SIZE.
+absl::Status Check(const PauseOrder& order);
+
+// What the driver said of a GPU before and after.
+struct GpuChange {
+  std::string uuid;
+  Bytes free_before = 0;
+  Bytes free_after = 0;
+  Bytes expected = 0;  // change that the ledgers predict, whichever way
+};
+
+// What became of one process.
+struct Outcome {
+  int pid = 0;
+  bool already = false;
+  wire::ProcessState state = wire::ProcessState::kRunning;
+  wire::Stats stats{};
+  double total_seconds = 0;
+  Bytes residue_bytes = 0;  // the driver still counts for it; 0: unknown
+  std::vector<GpuChange> gpus;
+};
+using Outcomes = std::vector<Outcome>;
+
+}  // namespace parkade::daemon

@@ -1,0 +1,160 @@
+// Shares host memory out: first to those that must have it, then to those that may go to disk.
+#include "daemon/planner.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "common/text.h"
+#include "daemon/status.h"
+#include "daemon/words.h"
+
+namespace parkade::daemon {
+namespace {
+
+using wire::Policy;
+
+// Bytes are stored in whole blocks, so that direct I/O can take them as they are.
+constexpr Bytes kBlock = 4096;
+// No piece that is moved at once is larger: what is left of the host grant below it may go unused.
+constexpr Bytes kLargestPiece = 512_MiB;
+
+struct Tiers {
+  Bytes host = 0, disk = 0, automatic = 0;
+};
+
+Tiers Sort(const Policies& policies, const Demand& demand) {
+  Tiers tiers;
+  Bytes counted = 0;
+  for (const auto& [tag, bytes] : demand.by_tag) {
+    counted += bytes;
+    switch (policies.For(tag, demand.process_default)) {
+      case Policy::kHost:
+        tiers.host += bytes;
+        break;
+      case Policy::kDisk:
+        tiers.disk += bytes;
+        break;
+      case Policy::kAuto:
+        tiers.automatic += bytes;
+        break;
+      case Policy::kDiscard:
+      case Policy::kKeep:
+        break;
+    }
+  }
+  // What the process knows beyond the table is of no known tag: every tier in use has room for it.
+  const Bytes beyond = demand.exact > counted ? demand.exact - counted : 0;
+  for (Bytes* tier : {&tiers.host, &tiers.disk, &tiers.automatic}) {
+    if (*tier > 0) *tier += beyond;
+  }
+  if (demand.by_tag.empty() && beyond > 0) {
+    const Policy rest = policies.all.value_or(demand.process_default);
+    if (rest == Policy::kHost) tiers.host = beyond;
+    if (rest == Policy::kDisk) tiers.disk = beyond;
+    if (rest == Policy::kAuto) tiers.automatic = beyond;
+  }
+  return tiers;
+}
+
+Bytes Less(Bytes a, Bytes b) { return a > b ? a - b : 0; }
+
+}  // namespace
+
+Policy Policies::For(const std::string& tag, Policy process_default) const {
+  if (const auto at = by_tag.find(tag); at != by_tag.end()) return at->second;
+  return all.value_or(process_default);
+}
+
+absl::Status CheckPolicies(const Policies& policies) {
+  constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
+  if (policies.all == Policy::kDiscard) {
+    return Fail(kInvalid, "BAD_POLICY",
+                "discard loses bytes: it must name its tags, never stand for all of them");
+  }
+  if (policies.by_tag.size() > wire::kMaxTags) {
+    return Fail(
+        kInvalid, "BAD_POLICY",
+        Cat(policies.by_tag.size(), " tags have a policy, at most ", wire::kMaxTags, " can"));
+  }
+  for (const auto& [tag, policy] : policies.by_tag) {
+    if (!tag.empty() && tag.size() < sizeof(wire::TagPolicy::tag)) continue;
+    return Fail(kInvalid, "UNKNOWN_TAG", Cat("no tag is called \"", tag, "\""), {{"tag", tag}});
+  }
+  return absl::OkStatus();
+}
+
+Demand DemandOf(int pid, Policy process_default, const wire::LedgerView& ledger) {
+  Demand demand;
+  demand.pid = pid;
+  demand.process_default = process_default;
+  for (const wire::LedgerRecord& r : ledger.records) {
+    if (wire::AllocationClass(r.allocation_class) != wire::AllocationClass::kPausable) continue;
+    if (wire::Place(r.place) != wire::Place::kGpu) continue;
+    // A hostile ledger may claim any size; 2^56 is beyond every address.
+    const Bytes bytes = RoundUp(std::min<Bytes>(r.bytes, Bytes(1) << 56), kBlock);
+    Bytes& sum = demand.by_tag[std::string(ReadText(r.tag))];
+    sum = std::min<Bytes>(sum + bytes, Bytes(1) << 60);
+    demand.largest = std::max(demand.largest, bytes);
+  }
+  demand.reusable = Less(ledger.header.host_pool_bytes, ledger.header.host_backup_bytes);
+  return demand;
+}
+
+absl::StatusOr<std::vector<Grant>> Plan(const Policies& policies, std::span<const Demand> demands,
+                                        Bytes host_free) {
+  for (const auto& [tag, policy] : policies.by_tag) {
+    const bool known = std::any_of(demands.begin(), demands.end(),
+                                   [&](const Demand& d) { return d.by_tag.contains(tag); });
+    if (known) continue;
+    return Fail(absl::StatusCode::kInvalidArgument, "UNKNOWN_TAG",
+                Cat("no selected process has an allocation with tag \"", tag, "\""),
+                {{"tag", tag}});
+  }
+  std::vector<Grant> grants(demands.size());
+  std::vector<Tiers> tiers;
+  Bytes needed = 0;
+  for (size_t i = 0; i < demands.size(); ++i) {
+    const Demand& demand = demands[i];
+    const Tiers& t = tiers.emplace_back(Sort(policies, demand));
+    grants[i] = {t.host, Less(t.host, demand.reusable), t.disk};
+    needed += grants[i].new_host;
+    if (demand.headroom && grants[i].new_host > *demand.headroom) {
+      return Fail(absl::StatusCode::kResourceExhausted, "HOST_MEMORY",
+                  Cat("process ", demand.pid, " needs ", grants[i].new_host,
+                      " bytes of host memory, its control group has ", *demand.headroom, " free"),
+                  {{"pid", std::to_string(demand.pid)},
+                   {"needed_bytes", std::to_string(grants[i].new_host)},
+                   {"free_bytes", std::to_string(*demand.headroom)}});
+    }
+  }
+  if (needed > host_free) {
+    return Fail(
+        absl::StatusCode::kResourceExhausted, "HOST_MEMORY",
+        Cat("the pause needs ", needed, " bytes of host memory, ", host_free,
+            " are free for it; policy disk or auto would do"),
+        {{"needed_bytes", std::to_string(needed)}, {"free_bytes", std::to_string(host_free)}});
+  }
+  Bytes left = host_free - needed;
+  for (size_t i = 0; i < demands.size(); ++i) {
+    const Bytes wanted = tiers[i].automatic;
+    if (wanted == 0) continue;
+    const Demand& demand = demands[i];
+    Grant& grant = grants[i];
+    Bytes room = left;
+    if (demand.headroom) room = std::min(room, *demand.headroom - grant.new_host);
+    // What it has pinned already costs nothing.
+    const Bytes pinned = Less(demand.reusable, grant.host);
+    const Bytes host = std::min(wanted, pinned + room);
+    const Bytes new_host = Less(host, pinned);
+    grant.host += host;
+    grant.new_host += new_host;
+    left -= new_host;
+    if (host < wanted) {
+      const Bytes unused = std::min({host, demand.largest, kLargestPiece});
+      grant.disk += wanted - host + unused;
+    }
+  }
+  return grants;
+}
+
+}  // namespace parkade::daemon

@@ -1,0 +1,55 @@
+// Planner: decides how many bytes of each process go to host memory and to disk. Pure: no I/O, no
+// clock, no locks.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "common/bytes.h"
+#include "proto/ledger.h"
+#include "proto/wire.h"
+
+namespace parkade::daemon {
+
+// What a pause asks of bytes.
+struct Policies {
+  std::optional<wire::Policy> all;  // empty: each process's own default
+  std::map<std::string, wire::Policy> by_tag;
+
+  wire::Policy For(const std::string& tag, wire::Policy process_default) const;
+};
+
+// INVALID_ARGUMENT (BAD_POLICY) for discard without a tag and for more tags than a message holds;
+// UNKNOWN_TAG for a tag that cannot exist.
+absl::Status CheckPolicies(const Policies& policies);
+
+// One process as the planner sees it.
+struct Demand {
+  int pid = 0;
+  wire::Policy process_default = wire::Policy::kHost;
+  std::map<std::string, Bytes> by_tag;  // live pausable bytes in HBM, each rounded as it is stored
+  Bytes largest = 0;                    // of these, the largest single allocation
+  Bytes exact = 0;     // what the drained process says that it would evict in all; 0: not yet asked
+  Bytes reusable = 0;  // pinned host memory it holds that carries no backup
+  std::optional<Bytes> headroom;  // of its control group
+};
+// From a ledger; `exact` and `headroom` are left empty.
+Demand DemandOf(int pid, wire::Policy process_default, const wire::LedgerView& ledger);
+
+struct Grant {
+  Bytes host = 0;      // for backups in host memory
+  Bytes new_host = 0;  // of it, memory that it does not hold yet
+  Bytes disk = 0;
+};
+
+// Grants in the order of `demands`, out of `host_free` bytes of new host memory for all together.
+// RESOURCE_EXHAUSTED (HOST_MEMORY, with needed_bytes and free_bytes) when policy host does not fit;
+// INVALID_ARGUMENT (UNKNOWN_TAG) for a tag that none of the processes has.
+absl::StatusOr<std::vector<Grant>> Plan(const Policies& policies, std::span<const Demand> demands,
+                                        Bytes host_free);
+
+}  // namespace parkade::daemon

@@ -1,0 +1,208 @@
+// Keeps a process's connection, its unanswered messages and its scratch directory.
+#include "daemon/process.h"
+
+#include <sys/socket.h>
+#include <time.h>
+
+#include <utility>
+
+#include "common/text.h"
+#include "daemon/printable.h"
+#include "daemon/status.h"
+#include "daemon/words.h"
+
+namespace parkade::daemon {
+namespace {
+
+uint64_t WallClockNs() {
+  timespec t;
+  clock_gettime(CLOCK_REALTIME, &t);
+  return uint64_t(t.tv_sec) * 1'000'000'000 + uint64_t(t.tv_nsec);
+}
+
+}  // namespace
+
+Introduction IntroductionOf(const wire::Hello& hello) {
+  Introduction in;
+  in.job = Printable(ReadText(hello.job));
+  in.role = Printable(ReadText(hello.role));
+  in.cell = Printable(ReadText(hello.cell));
+  if (hello.rank >= 0) in.rank = hello.rank;
+  in.shim_version = Printable(ReadText(hello.shim_version));
+  in.wanted_scratch_base = std::string(ReadText(hello.wanted_scratch_base));
+  // Discard is only ever for tags that a request names.
+  const auto policy = wire::Policy(hello.default_policy);
+  if (wire::IsPolicy(hello.default_policy) && policy != wire::Policy::kDiscard) {
+    in.default_policy = policy;
+  }
+  return in;
+}
+
+Process::Process(Identity identity, Fd pidfd)
+    : identity_(std::move(identity)),
+      command_(identity_.visible ? CommandLine(identity_.pid) : ""),
+      pidfd_(std::move(pidfd)) {}
+
+uint64_t Process::NextOpId() {
+  // From the clock, so that a late reply to an earlier daemon's message matches none of ours.
+  static std::atomic<uint64_t> next{WallClockNs()};
+  return next.fetch_add(1, std::memory_order_relaxed);
+}
+
+absl::Status Process::Gone(bool ended) const {
+  const Metadata metadata{{"pid", std::to_string(pid())}};
+  if (ended) {
+    return Fail(absl::StatusCode::kUnavailable, "PROCESS_ENDED",
+                Cat("process ", pid(), " has ended"), metadata);
+  }
+  return Fail(absl::StatusCode::kUnavailable, "SHIM_DISCONNECTED",
+              Cat("process ", pid(), " is not connected now; try again"), metadata);
+}
+
+void Process::AnswerAll(const std::map<uint64_t, Expected>& expected, const absl::Status& why) {
+  for (const auto& [op_id, e] : expected) e.round->Give(e.slot, {why, std::nullopt});
+}
+
+void Process::Connect(Introduction introduction, std::shared_ptr<wire::Channel> channel,
+                      std::shared_ptr<const Fd> ledger) {
+  std::map<uint64_t, Expected> lost;
+  {
+    const MutexLock lock(mu_);
+    introduction_ = std::move(introduction);
+    channel_ = std::move(channel);
+    ledger_ = std::move(ledger);
+    lost.swap(expected_);
+  }
+  AnswerAll(lost, Gone(false));
+}
+
+void Process::Disconnect(const wire::Channel* channel) {
+  std::map<uint64_t, Expected> lost;
+  {
+    const MutexLock lock(mu_);
+    if (channel_.get() != channel) return;
+    channel_.reset();
+    lost.swap(expected_);
+  }
+  AnswerAll(lost, Gone(false));
+}
+
+void Process::Drop() {
+  const MutexLock lock(mu_);
+  // The listener sees the end of the connection and does the rest.
+  if (channel_ != nullptr) shutdown(channel_->fd(), SHUT_RDWR);
+}
+
+std::shared_ptr<ScratchDirectory> Process::End() {
+  std::map<uint64_t, Expected> lost;
+  std::shared_ptr<ScratchDirectory> scratch;
+  {
+    const MutexLock lock(mu_);
+    ended_ = true;
+    channel_.reset();
+    lost.swap(expected_);
+    scratch.swap(scratch_);
+  }
+  AnswerAll(lost, Gone(true));
+  return scratch;
+}
+
+bool Process::connected() const {
+  const MutexLock lock(mu_);
+  return channel_ != nullptr;
+}
+
+bool Process::ended() const {
+  const MutexLock lock(mu_);
+  return ended_;
+}
+
+std::shared_ptr<wire::Channel> Process::Expect(uint64_t op_id, const std::shared_ptr<Round>& round,
+                                               size_t slot) {
+  std::shared_ptr<wire::Channel> channel;
+  bool ended;
+  {
+    const MutexLock lock(mu_);
+    ended = ended_;
+    channel = channel_;
+    if (channel != nullptr) expected_[op_id] = {round, slot};
+  }
+  if (channel == nullptr) round->Give(slot, {Gone(ended), std::nullopt});
+  return channel;
+}
+
+void Process::NotSent(uint64_t op_id, const Error& error) {
+  std::map<uint64_t, Expected> lost;
+  {
+    const MutexLock lock(mu_);
+    if (auto node = expected_.extract(op_id)) lost.insert(std::move(node));
+  }
+  absl::Status why = Gone(false);
+  if (error.code == Code::kDeadlineExceeded) {
+    why = Annotate(why, "its shim takes no messages: ");
+  }
+  AnswerAll(lost, why);
+}
+
+void Process::Deliver(const wire::Channel* channel, const wire::Reply& reply) {
+  Expected expected{};
+  {
+    const MutexLock lock(mu_);
+    if (channel_.get() != channel) return;
+    auto node = expected_.extract(reply.header.op_id);
+    if (!node) return;
+    expected = std::move(node.mapped());
+  }
+  wire::Reply checked = reply;
+  if (!wire::IsProcessState(checked.state)) {
+    checked.state = uint32_t(wire::ProcessState::kFailed);
+    checked.code = uint32_t(Code::kInternal);
+    CopyText(checked.reason, "SHIM_ERROR");
+    CopyText(checked.message, "answered with an unknown state");
+  }
+  expected.round->Give(expected.slot, {ToStatus(checked, pid()), checked});
+}
+
+ProcessView Process::View() const {
+  ProcessView view{identity_, command_, {}, false, {}, wire::ProcessState::kRunning, {}};
+  std::shared_ptr<const Fd> ledger;
+  {
+    const MutexLock lock(mu_);
+    view.introduction = introduction_;
+    view.connected = channel_ != nullptr;
+    if (scratch_ != nullptr) view.scratch_dir = scratch_->path();
+    ledger = ledger_;
+  }
+  if (ledger == nullptr) return view;
+  if (auto header = wire::ReadLedgerHeader(ledger->get()); header.ok()) {
+    view.state = wire::ProcessState(header->state);
+    view.ledger = *header;
+  }
+  return view;
+}
+
+absl::StatusOr<wire::LedgerView> Process::Ledger() const {
+  std::shared_ptr<const Fd> ledger;
+  {
+    const MutexLock lock(mu_);
+    ledger = ledger_;
+  }
+  if (ledger == nullptr) return Gone(false);
+  auto view = wire::ReadLedger(ledger->get());
+  if (!view.ok()) return ToStatus(view.error(), {{"pid", std::to_string(pid())}});
+  return std::move(*view);
+}
+
+bool Process::SetScratch(std::shared_ptr<ScratchDirectory> scratch) {
+  const MutexLock lock(mu_);
+  if (ended_) return false;
+  scratch_ = std::move(scratch);
+  return true;
+}
+
+std::shared_ptr<ScratchDirectory> Process::scratch() const {
+  const MutexLock lock(mu_);
+  return scratch_;
+}
+
+}  // namespace parkade::daemon

@@ -1,0 +1,119 @@
+// Process: one managed process as the daemon knows it, and the way to talk to its shim.
+#pragma once
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "common/fd.h"
+#include "common/mutex.h"
+#include "daemon/identity.h"
+#include "daemon/round.h"
+#include "daemon/scratch_directory.h"
+#include "proto/channel.h"
+#include "proto/ledger.h"
+
+namespace parkade::daemon {
+
+// What a Hello said about the process, made printable; its own word, of no weight beyond itself.
+struct Introduction {
+  std::string job, role, cell;
+  std::optional<int32_t> rank;
+  std::string shim_version;
+  std::string wanted_scratch_base;
+  wire::Policy default_policy = wire::Policy::kHost;
+};
+Introduction IntroductionOf(const wire::Hello& hello);
+
+// The header of a ledger and what else is known at one moment.
+struct ProcessView {
+  Identity identity;
+  std::string command;
+  Introduction introduction;
+  bool connected = false;
+  std::string scratch_dir;
+  wire::ProcessState state = wire::ProcessState::kRunning;  // of the ledger, or an event's
+  std::optional<wire::LedgerHeader> ledger;                 // empty: unreadable
+};
+
+class Process {
+ public:
+  Process(Identity identity, Fd pidfd);
+
+  const Identity& identity() const { return identity_; }
+  int pid() const { return identity_.pid; }
+  // Readable once the process has ended; -1 when it is not visible here.
+  int pidfd() const { return pidfd_.get(); }
+  FsUser user() const { return {identity_.uid, identity_.gid, GroupsOf(pid())}; }
+
+  // A connection has said a good Hello. It replaces the one before, whose unanswered messages are
+  // answered with SHIM_DISCONNECTED.
+  void Connect(Introduction introduction, std::shared_ptr<wire::Channel> channel,
+               std::shared_ptr<const Fd> ledger) EXCLUDES(mu_);
+  // `channel` is lost. No effect when another one has replaced it.
+  void Disconnect(const wire::Channel* channel) EXCLUDES(mu_);
+  // Makes the shim go on alone: ends the connection from our side.
+  void Drop() EXCLUDES(mu_);
+  // The process has ended: nothing can be sent any more. Gives back its scratch directory.
+  std::shared_ptr<ScratchDirectory> End() EXCLUDES(mu_);
+  bool connected() const EXCLUDES(mu_);
+  bool ended() const EXCLUDES(mu_);
+
+  // Sends `message` with an op_id of its own; the answer, or why there is none, goes to `slot` of
+  // `round`. Never waits for the other side for more than a moment. One sender at a time: whoever
+  // has claimed the process.
+  template <typename M>
+  void Send(M message, const std::shared_ptr<Round>& round, size_t slot,
+            std::span<const int> fds = {}) {
+    message.header.op_id = NextOpId();
+    const auto channel = Expect(message.header.op_id, round, slot);
+    if (channel == nullptr) return;
+    if (auto r = channel->Send(message, Deadline::InMs(kSendMs), fds); !r.ok()) {
+      NotSent(message.header.op_id, r.error());
+    }
+  }
+  // A Reply has come in on `channel`. One that nobody waits for is dropped.
+  void Deliver(const wire::Channel* channel, const wire::Reply& reply) EXCLUDES(mu_);
+
+  // What is known now. Reads the ledger; never waits for the process.
+  ProcessView View() const EXCLUDES(mu_);
+  absl::StatusOr<wire::LedgerView> Ledger() const EXCLUDES(mu_);
+  wire::ProcessState State() const { return View().state; }
+
+  // False when the process has ended: the directory is then the caller's to remove.
+  [[nodiscard]] bool SetScratch(std::shared_ptr<ScratchDirectory> scratch) EXCLUDES(mu_);
+  std::shared_ptr<ScratchDirectory> scratch() const EXCLUDES(mu_);
+
+ private:
+  struct Expected {
+    std::shared_ptr<Round> round;
+    size_t slot;
+  };
+  // A healthy shim always has room for the few messages that can be under way.
+  static constexpr uint64_t kSendMs = 1000;
+
+  static uint64_t NextOpId();
+  std::shared_ptr<wire::Channel> Expect(uint64_t op_id, const std::shared_ptr<Round>& round,
+                                        size_t slot) EXCLUDES(mu_);
+  void NotSent(uint64_t op_id, const Error& error) EXCLUDES(mu_);
+  void AnswerAll(const std::map<uint64_t, Expected>& expected, const absl::Status& why);
+  absl::Status Gone(bool ended) const;
+
+  const Identity identity_;
+  const std::string command_;
+  const Fd pidfd_;
+
+  mutable Mutex mu_;  // before Round's; nothing is sent or read while it is held
+  Introduction introduction_ GUARDED_BY(mu_);
+  std::shared_ptr<wire::Channel> channel_ GUARDED_BY(mu_);
+  std::shared_ptr<const Fd> ledger_ GUARDED_BY(mu_);
+  std::map<uint64_t, Expected> expected_ GUARDED_BY(mu_);
+  std::shared_ptr<ScratchDirectory> scratch_ GUARDED_BY(mu_);
+  bool ended_ GUARDED_BY(mu_) = false;
+};
+
+}  // namespace parkade::daemon

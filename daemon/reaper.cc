@@ -1,0 +1,49 @@
+// One thread that deletes.
+#include "daemon/reaper.h"
+
+#include "common/log.h"
+#include "daemon/scratch_sweep.h"
+#include "daemon/status.h"
+
+namespace parkade::daemon {
+
+Reaper::Reaper(std::vector<std::string> bases) : bases_(std::move(bases)) {
+  thread_ = std::thread([this] { Loop(); });
+}
+
+Reaper::~Reaper() {
+  {
+    const MutexLock lock(mu_);
+    ending_ = true;
+    changed_.NotifyAll();
+  }
+  thread_.join();
+}
+
+void Reaper::Bury(std::shared_ptr<ScratchDirectory> directory) {
+  const MutexLock lock(mu_);
+  buried_.push_back(std::move(directory));
+  changed_.NotifyAll();
+}
+
+void Reaper::Loop() {
+  for (const std::string& base : bases_) SweepBase(base, LifeOf);
+  for (;;) {
+    std::shared_ptr<ScratchDirectory> next;
+    {
+      const MutexLock lock(mu_);
+      while (buried_.empty() && !ending_) changed_.WaitUntil(mu_, Deadline::InMs(3'600'000));
+      if (buried_.empty()) return;
+      next = std::move(buried_.front());
+      buried_.pop_front();
+    }
+    const absl::Status removed = next->Remove();
+    if (removed.ok()) {
+      Log(LogLevel::kInfo, "removed %s, its process has ended", next->path().c_str());
+    } else {
+      Log(LogLevel::kWarning, "%s", MessageOf(removed).c_str());
+    }
+  }
+}
+
+}  // namespace parkade::daemon

@@ -1,0 +1,35 @@
+// Collects answers.
+#include "daemon/round.h"
+
+#include <utility>
+
+namespace parkade::daemon {
+
+void Round::Give(size_t slot, Answer answer) {
+  const MutexLock lock(mu_);
+  if (answers_[slot].has_value()) return;
+  if (!answer.status.ok()) failed_ = true;
+  answers_[slot] = std::move(answer);
+  ++count_;
+  given_.NotifyAll();
+}
+
+bool Round::Wait(Deadline by, bool failure_ends) {
+  const MutexLock lock(mu_);
+  const auto done = [&]() REQUIRES(mu_) {
+    return count_ == answers_.size() || (failure_ends && failed_);
+  };
+  while (!done() && !by.Passed()) given_.WaitUntil(mu_, by);
+  return done();
+}
+
+bool Round::WaitAll(Deadline by) { return Wait(by, false); }
+
+bool Round::WaitAllOrFailure(Deadline by) { return Wait(by, true); }
+
+std::vector<std::optional<Answer>> Round::answers() const {
+  const MutexLock lock(mu_);
+  return answers_;
+}
+
+}  // namespace parkade::daemon

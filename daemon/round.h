@@ -1,0 +1,44 @@
+// Round: one message to each of several processes, and their answers.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "common/deadline.h"
+#include "common/mutex.h"
+#include "proto/wire.h"
+
+namespace parkade::daemon {
+
+// What came back for one process: its Reply, or why there is none.
+struct Answer {
+  absl::Status status;  // of the Reply, or SHIM_DISCONNECTED, PROCESS_ENDED
+  std::optional<wire::Reply> reply;
+};
+
+class Round {
+ public:
+  explicit Round(size_t processes) : answers_(processes) {}
+
+  // Any thread. The first answer to a slot counts.
+  void Give(size_t slot, Answer answer) EXCLUDES(mu_);
+
+  // Each waits until `by` at most; true when what it waits for is there.
+  bool WaitAll(Deadline by) EXCLUDES(mu_);           // every slot has its answer
+  bool WaitAllOrFailure(Deadline by) EXCLUDES(mu_);  // that, or one of them is a failure
+
+  // Slots without an answer are empty.
+  std::vector<std::optional<Answer>> answers() const EXCLUDES(mu_);
+
+ private:
+  bool Wait(Deadline by, bool failure_ends) EXCLUDES(mu_);
+
+  mutable Mutex mu_;  // innermost
+  CondVar given_;
+  std::vector<std::optional<Answer>> answers_ GUARDED_BY(mu_);
+  size_t count_ GUARDED_BY(mu_) = 0;
+  bool failed_ GUARDED_BY(mu_) = false;
+};
+
+}  // namespace parkade::daemon

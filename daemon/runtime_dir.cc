@@ -1,0 +1,69 @@
+// Lock and sockets.
+#include "daemon/runtime_dir.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <utility>
+
+#include "daemon/shim_listener.h"
+#include "daemon/status.h"
+#include "daemon/words.h"
+
+namespace parkade::daemon {
+
+absl::Status MakeDirectory(const std::string& path, mode_t mode) {
+  for (size_t at = 1; at != path.npos;) {
+    at = path.find('/', at + 1);
+    const std::string part = path.substr(0, at);
+    if (mkdir(part.c_str(), at == path.npos ? mode : 0755) != 0 && errno != EEXIST) {
+      return ToStatus(OsError(errno, "make directory %s", part.c_str()));
+    }
+  }
+  struct stat s;
+  if (lstat(path.c_str(), &s) != 0) return ToStatus(OsError(errno, "look at %s", path.c_str()));
+  const bool own = s.st_uid == geteuid() || s.st_uid == 0;
+  if (!S_ISDIR(s.st_mode) || !own || (s.st_mode & 0022) != 0) {
+    return Fail(absl::StatusCode::kFailedPrecondition, "UNSAFE_DIRECTORY",
+                Cat(path,
+                    " must be a directory that only its owner, this user, can "
+                    "write to"));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<RuntimeDir> RuntimeDir::Open(const std::string& path) {
+  if (auto s = MakeDirectory(path, 0755); !s.ok()) return s;
+  const std::string lock_path = path + "/parkaded.lock";
+  Fd lock(open(lock_path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644));
+  if (!lock) return ToStatus(OsError(errno, "open %s", lock_path.c_str()));
+  if (flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
+    return Fail(absl::StatusCode::kFailedPrecondition, "ALREADY_RUNNING",
+                Cat("another parkaded serves ", path, " already"));
+  }
+  return RuntimeDir(path, std::move(lock));
+}
+
+absl::StatusOr<Fd> RuntimeDir::Listen(const std::string& name, int type) {
+  const std::string path = Cat(path_, "/", name);
+  auto socket = ListenAt(path, type);
+  if (!socket.ok()) return socket;
+  struct stat s;
+  if (lstat(path.c_str(), &s) != 0) return ToStatus(OsError(errno, "look at %s", path.c_str()));
+  made_.push_back({path, s.st_dev, s.st_ino});
+  return socket;
+}
+
+RuntimeDir::~RuntimeDir() {
+  for (const Made& made : made_) {
+    struct stat s;
+    if (lstat(made.path.c_str(), &s) == 0 && s.st_dev == made.device && s.st_ino == made.inode) {
+      unlink(made.path.c_str());
+    }
+  }
+}
+
+}  // namespace parkade::daemon

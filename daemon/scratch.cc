@@ -1,0 +1,124 @@
+// Chooses, makes and gives back directories.
+#include "daemon/scratch.h"
+
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <utility>
+
+#include "common/log.h"
+#include "daemon/proc_file.h"
+#include "daemon/scratch_sweep.h"
+#include "daemon/status.h"
+#include "daemon/words.h"
+
+namespace parkade::daemon {
+namespace {
+
+void Discard(ScratchDirectory& directory) {
+  if (auto s = directory.Remove(); !s.ok()) {
+    Log(LogLevel::kWarning, "%s", MessageOf(s).c_str());
+  }
+}
+
+std::vector<std::string> ReadLines(const std::string& path) {
+  const std::string text = ReadProcFile(path);
+  const auto lines = Split(text, "\n");
+  return {lines.begin(), lines.end()};
+}
+
+// A write past the process's own limit would kill it by SIGXFSZ.
+absl::Status CheckFileSizeLimit(const Process& process, Bytes bytes) {
+  rlimit limit;
+  if (!process.identity().visible || prlimit(process.pid(), RLIMIT_FSIZE, nullptr, &limit) != 0 ||
+      limit.rlim_cur >= bytes) {
+    return absl::OkStatus();
+  }
+  return Fail(absl::StatusCode::kResourceExhausted, "FILE_SIZE_LIMIT",
+              Cat("process ", process.pid(), " may write files of ", limit.rlim_cur,
+                  " bytes (ulimit -f), the pause needs ", bytes),
+              {{"pid", std::to_string(process.pid())},
+               {"needed_bytes", std::to_string(bytes)},
+               {"limit_bytes", std::to_string(limit.rlim_cur)}});
+}
+
+}  // namespace
+
+void Scratch::Use::Keep() {
+  if (replaced_ != nullptr) Discard(*replaced_);
+  *this = {};
+}
+
+void Scratch::Use::GiveBack() {
+  if (made_) {
+    Discard(*directory_);
+    if (!process_->SetScratch(replaced_) && replaced_ != nullptr) Discard(*replaced_);
+  }
+  *this = {};
+}
+
+Scratch::Scratch(ScratchRules rules, std::string state_dir)
+    : rules_(std::move(rules)), state_dir_(std::move(state_dir)) {
+  const auto lines = ReadLines(FileName());
+  const MutexLock lock(mu_);
+  remembered_.insert(lines.begin(), lines.end());
+}
+
+absl::Status Scratch::Reserve(const std::shared_ptr<Process>& process,
+                              const std::string& requested_base, Bytes bytes, Use& use) {
+  if (auto s = CheckFileSizeLimit(*process, bytes); !s.ok()) return s;
+  if (use.directory_ != nullptr) return use.directory_->Reserve(bytes);
+  const FsUser user = process->user();
+  const ProcessView view = process->View();
+  const BaseChoice choice =
+      ChooseBase(rules_, requested_base, view.introduction.wanted_scratch_base, user.uid);
+  auto base = OpenBase(rules_, choice, user);
+  if (!base.ok()) return base.status();
+
+  auto existing = process->scratch();
+  if (existing != nullptr && existing->base() == choice.path) {
+    if (auto s = existing->Reserve(bytes); !s.ok()) return s;
+    use.process_ = process;
+    use.directory_ = std::move(existing);
+    return absl::OkStatus();
+  }
+  Remember(choice.path);
+  auto made = ScratchDirectory::Create(base->get(), choice.path, process->identity(), user);
+  if (!made.ok()) return made.status();
+  std::shared_ptr<ScratchDirectory> directory = std::move(*made);
+  absl::Status reserved = directory->Reserve(bytes);
+  if (reserved.ok() && !process->SetScratch(directory)) {
+    reserved = Fail(absl::StatusCode::kUnavailable, "PROCESS_ENDED",
+                    Cat("process ", process->pid(), " has ended"));
+  }
+  if (!reserved.ok()) {
+    Discard(*directory);
+    return reserved;
+  }
+  use.process_ = process;
+  use.directory_ = std::move(directory);
+  use.replaced_ = std::move(existing);
+  use.made_ = true;
+  return absl::OkStatus();
+}
+
+void Scratch::Remember(const std::string& base) {
+  {
+    const MutexLock lock(mu_);
+    if (!remembered_.insert(base).second) return;
+  }
+  const std::string line = base + "\n";
+  const Fd file(open(FileName().c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600));
+  if (!file || write(file.get(), line.data(), line.size()) != ssize_t(line.size())) {
+    Log(LogLevel::kWarning, "cannot note in %s that %s is used: errno %d", FileName().c_str(),
+        base.c_str(), errno);
+  }
+}
+
+std::vector<std::string> Scratch::BasesToSweep() const {
+  return daemon::BasesToSweep(rules_.dirs, ReadLines(FileName()));
+}
+
+}  // namespace parkade::daemon

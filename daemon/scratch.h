@@ -1,0 +1,60 @@
+// Scratch: gives each process that pauses to disk its directory, and takes back what a failed pause
+// does not need.
+#pragma once
+
+#include <memory>
+#include <set>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "common/mutex.h"
+#include "daemon/process.h"
+#include "daemon/scratch_base.h"
+#include "daemon/scratch_directory.h"
+
+namespace parkade::daemon {
+
+class Scratch {
+ public:
+  // Remembers in a file of `state_dir` which bases were used, for the next daemon's sweep.
+  Scratch(ScratchRules rules, std::string state_dir);
+
+  // A process's directory for one pause, and how to undo having got it.
+  class Use {
+   public:
+    Use() = default;
+    const std::shared_ptr<ScratchDirectory>& directory() const { return directory_; }
+    // The pause has succeeded: a directory in another base that this one replaced goes.
+    void Keep();
+    // The pause has failed and the process runs with its bytes: a directory made for it goes.
+    void GiveBack();
+
+   private:
+    friend class Scratch;
+    std::shared_ptr<Process> process_;
+    std::shared_ptr<ScratchDirectory> directory_;
+    std::shared_ptr<ScratchDirectory> replaced_;
+    bool made_ = false;
+  };
+
+  // Sees to it that `use` has a directory with `bytes` preallocated, in the base that the request,
+  // the process or the configuration names. May be called again to add bytes. On failure nothing
+  // that this call made is left. Only for whoever has claimed the process.
+  absl::Status Reserve(const std::shared_ptr<Process>& process, const std::string& requested_base,
+                       Bytes bytes, Use& use);
+
+  const ScratchRules& rules() const { return rules_; }
+  // Those configured, those used by earlier daemons, and the places of the last resort.
+  std::vector<std::string> BasesToSweep() const;
+
+ private:
+  void Remember(const std::string& base) EXCLUDES(mu_);
+  std::string FileName() const { return state_dir_ + "/scratch-bases"; }
+
+  const ScratchRules rules_;
+  const std::string state_dir_;
+  Mutex mu_;  // innermost
+  std::set<std::string> remembered_ GUARDED_BY(mu_);
+};
+
+}  // namespace parkade::daemon

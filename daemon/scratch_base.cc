@@ -1,0 +1,183 @@
+// Walks to a base one component at a time and looks at what it finds.
+#include "daemon/scratch_base.h"
+
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "daemon/status.h"
+#include "daemon/words.h"
+
+namespace parkade::daemon {
+namespace {
+
+// Commit carries the path of a directory in the base in 256 bytes, NUL included:
+// "/parkade-v1/p" + 10 digits + "-" + 24 hex digits stand behind the base.
+constexpr size_t kMaxBasePath = 200;
+constexpr char kLastResort[] = "/scratch";
+
+absl::Status BadScratch(std::string_view path, std::string_view why) {
+  return Fail(absl::StatusCode::kInvalidArgument, "BAD_SCRATCH",
+              Cat("scratch base ", path, " ", why), {{"path", std::string(path)}});
+}
+
+// `path` is `dir` itself or beneath it.
+bool IsWithin(std::string_view path, std::string_view dir) {
+  while (dir.size() > 1 && dir.back() == '/') dir.remove_suffix(1);
+  if (!path.starts_with(dir)) return false;
+  return path.size() == dir.size() || dir == "/" || path[dir.size()] == '/';
+}
+
+std::string OwnLeaf(uid_t uid) { return Cat("parkade_", uid); }
+
+// The configured directory that allows `path`; empty: none.
+std::string AllowedBy(const ScratchRules& rules, std::string_view path) {
+  std::string best;
+  const auto consider = [&](const std::string& dir) {
+    if (IsWithin(path, dir) && dir.size() > best.size()) best = dir;
+  };
+  for (const std::string& dir : rules.dirs) consider(dir);
+  if (rules.dirs.empty()) consider(kLastResort);
+  return best;
+}
+
+absl::Status OpenFailed(int os_errno, std::string_view path) {
+  const Metadata metadata{{"path", std::string(path)}};
+  switch (os_errno) {
+    case ENOENT:
+      return Fail(absl::StatusCode::kNotFound, "NO_FILE",
+                  Cat("scratch base ", path, " does not exist"), metadata);
+    case ENOTDIR:
+      return BadScratch(path, "is not a directory");
+    case EACCES:
+    case EPERM:
+      return Fail(absl::StatusCode::kPermissionDenied, "NO_ACCESS",
+                  Cat("scratch base ", path, " is not writable by the process's user"), metadata);
+    case EROFS:
+      return Fail(absl::StatusCode::kFailedPrecondition, "READ_ONLY",
+                  Cat("scratch base ", path, " is on a read-only file system"), metadata);
+    default:
+      return Annotate(ToStatus(OsError(os_errno, "open")), Cat("scratch base ", path, ": "),
+                      metadata);
+  }
+}
+
+// Opens `path` beneath `dir`; components below `dir` and the last one must not be symlinks.
+absl::StatusOr<Fd> Walk(std::string_view path, std::string_view dir, std::string_view make_leaf) {
+  const std::string start(path == dir ? path : dir);
+  Fd at(open(start.c_str(), O_PATH | O_CLOEXEC | (path == dir ? O_NOFOLLOW : 0)));
+  if (!at) return OpenFailed(errno, path);
+  const auto rest = Split(path.substr(dir.size()), "/");
+  for (const std::string_view& part : rest) {
+    const std::string name(part);
+    int next = openat(at.get(), name.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    if (next < 0 && errno == ENOENT && &part == &rest.back() && name == make_leaf) {
+      if (mkdirat(at.get(), name.c_str(), 0700) != 0 && errno != EEXIST) {
+        return OpenFailed(errno, path);
+      }
+      next = openat(at.get(), name.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    }
+    if (next < 0) return OpenFailed(errno, path);
+    at.Reset(next);
+    struct stat s;
+    if (fstat(at.get(), &s) != 0) return OpenFailed(errno, path);
+    if (S_ISLNK(s.st_mode)) return BadScratch(path, "leads through a symbolic link");
+  }
+  struct stat s;
+  if (fstat(at.get(), &s) != 0) return OpenFailed(errno, path);
+  if (S_ISLNK(s.st_mode)) return BadScratch(path, "is a symbolic link");
+  if (!S_ISDIR(s.st_mode)) return BadScratch(path, "is not a directory");
+  Fd base(openat(at.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!base) return OpenFailed(errno, path);
+  return base;
+}
+
+absl::Status CheckFileSystem(const ScratchRules& rules, std::string_view path, int base) {
+  struct statfs fs;
+  if (fstatfs(base, &fs) != 0) return OpenFailed(errno, path);
+  const auto type = static_cast<unsigned long>(fs.f_type);
+  if (type == TMPFS_MAGIC || type == RAMFS_MAGIC) {
+    const auto& allowed = rules.allow_tmpfs;
+    if (std::none_of(allowed.begin(), allowed.end(),
+                     [&](const std::string& dir) { return IsWithin(path, dir); })) {
+      return BadScratch(path,
+                        "is on tmpfs, which is host memory: name a disk, or allow it by "
+                        "scratch.allow_tmpfs of parkaded");
+    }
+  }
+  if (faccessat(base, ".", W_OK | X_OK, AT_EACCESS) != 0) return OpenFailed(errno, path);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+BaseChoice ChooseBase(const ScratchRules& rules, std::string_view requested,
+                      std::string_view wanted, uid_t uid) {
+  using Source = BaseChoice::Source;
+  const auto clean = [](std::string_view path) {
+    while (path.size() > 1 && path.back() == '/') path.remove_suffix(1);
+    return std::string(path);
+  };
+  if (!requested.empty()) return {clean(requested), Source::kRequest};
+  if (!wanted.empty()) return {clean(wanted), Source::kProcess};
+  if (!rules.dirs.empty()) return {clean(rules.dirs[0]), Source::kConfig};
+  return {Cat(kLastResort, "/", OwnLeaf(uid)), Source::kLastResort};
+}
+
+absl::Status CheckBasePath(std::string_view path) {
+  if (path.empty() || path[0] != '/') return BadScratch(path, "is not an absolute path");
+  if (path.size() > kMaxBasePath) return BadScratch(path, "is longer than 200 bytes");
+  if (path.find('\0') != path.npos) return BadScratch(path, "holds a NUL");
+  for (std::string_view name : Split(path, "/")) {
+    if (name == "." || name == "..") return BadScratch(path, "has a \".\" or \"..\" in it");
+  }
+  if (IsWithin(path, "/tmp")) return BadScratch(path, "is in /tmp, which others clean up");
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Fd> OpenBase(const ScratchRules& rules, const BaseChoice& choice,
+                            const FsUser& user) {
+  const std::string& path = choice.path;
+  if (auto s = CheckBasePath(path); !s.ok()) return s;
+  std::string dir = AllowedBy(rules, path);
+  if (dir.empty() && choice.source == BaseChoice::Source::kLastResort) dir = kLastResort;
+  if (dir.empty()) {
+    return BadScratch(path, "is not allowed: add it to scratch.dirs of parkaded");
+  }
+  absl::Status failed;
+  {
+    const AsUser as_user(user);
+    absl::StatusOr<Fd> base = Walk(path, dir, OwnLeaf(user.uid));
+    failed = base.ok() ? CheckFileSystem(rules, path, base->get()) : base.status();
+    if (failed.ok()) return base;
+  }
+  if (choice.source != BaseChoice::Source::kLastResort) return failed;
+  return Fail(absl::StatusCode::kInvalidArgument, "NO_SCRATCH",
+              Cat("no directory to pause to: set PARKADE_SCRATCH_DIR for the process, name "
+                  "one in the request, or set scratch.dirs of parkaded (",
+                  MessageOf(failed), ")"),
+              {{"path", path}});
+}
+
+std::vector<BaseReport> ReportBases(const ScratchRules& rules) {
+  std::vector<BaseReport> reports;
+  for (const std::string& dir : rules.dirs) {
+    BaseReport report{dir, absl::OkStatus()};
+    const FsUser self{geteuid(), getegid(), {}};
+    auto base = OpenBase(rules, {dir, BaseChoice::Source::kConfig}, self);
+    report.usable = base.status();
+    struct statfs fs;
+    if (base.ok() && fstatfs(base->get(), &fs) == 0) {
+      report.free_bytes = Bytes(fs.f_bavail) * Bytes(fs.f_bsize);
+    }
+    reports.push_back(std::move(report));
+  }
+  return reports;
+}
+
+}  // namespace parkade::daemon

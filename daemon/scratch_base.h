@@ -1,0 +1,50 @@
+// Scratch bases: which directory a process's backups go to, and whether it will do.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "common/bytes.h"
+#include "common/fd.h"
+#include "daemon/fs_user.h"
+
+namespace parkade::daemon {
+
+// What the configuration says of bases; see Config.
+struct ScratchRules {
+  std::vector<std::string> dirs;
+  std::vector<std::string> allow_tmpfs;
+};
+
+// Where a base's name comes from; the earlier ones count first.
+struct BaseChoice {
+  std::string path;
+  enum class Source { kRequest, kProcess, kConfig, kLastResort } source;
+};
+
+// The base for a process: that of the request, else that which its environment asks for, else the
+// configuration's, else /scratch/parkade_<uid>.
+BaseChoice ChooseBase(const ScratchRules& rules, std::string_view requested,
+                      std::string_view wanted, uid_t uid);
+
+// Absolute, without "." or "..", short enough for the wire, not /tmp. INVALID_ARGUMENT
+// (BAD_SCRATCH) otherwise.
+absl::Status CheckBasePath(std::string_view path);
+
+// Opens the base as `user`, following no symlink below the configured directory. A missing
+// parkade_<uid> is made. Fails with BAD_SCRATCH (tmpfs, symlink, no directory, not allowed),
+// NO_FILE, NO_ACCESS, READ_ONLY, or for the last resort NO_SCRATCH; the message names the path.
+absl::StatusOr<Fd> OpenBase(const ScratchRules& rules, const BaseChoice& choice,
+                            const FsUser& user);
+
+// A base as the node's overview shows it.
+struct BaseReport {
+  std::string path;
+  absl::Status usable;  // by the daemon's own user
+  Bytes free_bytes = 0;
+};
+std::vector<BaseReport> ReportBases(const ScratchRules& rules);
+
+}  // namespace parkade::daemon

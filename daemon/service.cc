@@ -1,0 +1,122 @@
+// One function for each call of the API but Watch, which is in service_watch.cc.
+#include "daemon/service.h"
+
+#include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
+
+#include <chrono>
+#include <string>
+
+#include "daemon/host_memory.h"
+#include "daemon/service_text.h"
+#include "daemon/status.h"
+#include "daemon/status_grpc.h"
+
+namespace parkade::daemon {
+namespace {
+
+// Until when the answer may wait: 100 ms before the caller stops listening, so that it hears that
+// the work goes on.
+Deadline AnswerBy(const grpc::ServerContext& context) {
+  using std::chrono::milliseconds;
+  using std::chrono::system_clock;
+  const auto deadline = context.deadline();
+  if (deadline == system_clock::time_point::max()) return Deadline::Never();
+  const auto left =
+      std::chrono::duration_cast<milliseconds>(deadline - system_clock::now()) - milliseconds(100);
+  return Deadline::InMs(left.count() > 0 ? uint64_t(left.count()) : 0);
+}
+
+// The same bytes for the same request: maps in order, what kind of request in front.
+std::string Canonical(const google::protobuf::Message& request) {
+  std::string text = request.GetTypeName();
+  google::protobuf::io::StringOutputStream stream(&text);
+  google::protobuf::io::CodedOutputStream coded(&stream);
+  coded.SetSerializationDeterministic(true);
+  request.SerializeToCodedStream(&coded);
+  return text;
+}
+
+template <typename Response>
+grpc::Status AnswerWith(const absl::StatusOr<Outcomes>& outcomes, Response* response) {
+  if (!outcomes.ok()) return ToGrpc(outcomes.status());
+  for (const Outcome& outcome : *outcomes) Write(outcome, response->add_results());
+  return grpc::Status::OK;
+}
+
+}  // namespace
+
+grpc::Status ControlService::ListProcesses(grpc::ServerContext* context,
+                                           const v1::ListProcessesRequest* request,
+                                           v1::ListProcessesResponse* response) {
+  const auto caller = to_.authority.CallerOf(context->peer());
+  if (!caller.ok()) return ToGrpc(caller.status());
+  for (const auto& process : to_.registry.List(*caller, Read(request->selector()))) {
+    Write(process->View(), response->add_processes());
+  }
+  return grpc::Status::OK;
+}
+
+grpc::Status ControlService::GetProcess(grpc::ServerContext* context,
+                                        const v1::GetProcessRequest* request,
+                                        v1::GetProcessResponse* response) {
+  const auto caller = to_.authority.CallerOf(context->peer());
+  if (!caller.ok()) return ToGrpc(caller.status());
+  const auto process = to_.registry.Find(*caller, request->pid());
+  if (!process.ok()) return ToGrpc(process.status());
+  const auto ledger = (*process)->Ledger();
+  if (!ledger.ok()) return ToGrpc(ledger.status());
+  Write((*process)->View(), response->mutable_process());
+  WriteDetails(*ledger, response);
+  return grpc::Status::OK;
+}
+
+grpc::Status ControlService::GetNode(grpc::ServerContext* context, const v1::GetNodeRequest*,
+                                     v1::GetNodeResponse* response) {
+  const auto caller = to_.authority.CallerOf(context->peer());
+  if (!caller.ok()) return ToGrpc(caller.status());
+  response->set_daemon_version(PARKADE_VERSION);
+  response->set_gpu_source(to_.gpus.source());
+  for (const GpuView& gpu : to_.gpus.Read()) Write(gpu, response->add_gpus());
+  const HostMemory memory = ReadHostMemory();
+  response->set_host_total_bytes(memory.total);
+  response->set_host_available_bytes(memory.available);
+  std::map<std::string, Bytes> used;
+  for (const auto& process : to_.registry.All()) {
+    if (const auto scratch = process->scratch()) used[scratch->base()] += scratch->bytes();
+  }
+  for (const BaseReport& report : ReportBases(to_.scratch.rules())) {
+    Write(report, used[report.path], response->add_scratch_bases());
+  }
+  return grpc::Status::OK;
+}
+
+grpc::Status ControlService::Pause(grpc::ServerContext* context, const v1::PauseRequest* request,
+                                   v1::PauseResponse* response) {
+  const uint64_t arrived_ns = MonotonicNs();
+  const auto caller = to_.authority.CallerOf(context->peer());
+  if (!caller.ok()) return ToGrpc(caller.status());
+  const auto order = Read(*request);
+  if (!order.ok()) return ToGrpc(order.status());
+  return AnswerWith(to_.operations.Run(
+                        caller->uid, request->request_id(), Canonical(*request), AnswerBy(*context),
+                        [&node = to_.node, caller = *caller, order = *order, arrived_ns] {
+                          return node.Pause(caller, order, arrived_ns);
+                        }),
+                    response);
+}
+
+grpc::Status ControlService::Resume(grpc::ServerContext* context, const v1::ResumeRequest* request,
+                                    v1::ResumeResponse* response) {
+  const uint64_t arrived_ns = MonotonicNs();
+  const auto caller = to_.authority.CallerOf(context->peer());
+  if (!caller.ok()) return ToGrpc(caller.status());
+  return AnswerWith(to_.operations.Run(
+                        caller->uid, request->request_id(), Canonical(*request), AnswerBy(*context),
+                        [&node = to_.node, caller = *caller, order = Read(*request), arrived_ns] {
+                          return node.Resume(caller, order, arrived_ns);
+                        }),
+                    response);
+}
+
+}  // namespace parkade::daemon

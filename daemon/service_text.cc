@@ -1,0 +1,238 @@
+// Field by field.
+#include "daemon/service_text.h"
+
+#include <algorithm>
+
+#include "common/text.h"
+#include "daemon/printable.h"
+#include "daemon/status.h"
+#include "daemon/words.h"
+
+namespace parkade::daemon {
+namespace {
+
+absl::Status BadPolicy(std::string_view what) {
+  return Fail(absl::StatusCode::kInvalidArgument, "BAD_POLICY", what);
+}
+
+absl::StatusOr<wire::Policy> ReadPolicy(int policy) {
+  switch (policy) {
+    case v1::POLICY_HOST:
+      return wire::Policy::kHost;
+    case v1::POLICY_DISK:
+      return wire::Policy::kDisk;
+    case v1::POLICY_AUTO:
+      return wire::Policy::kAuto;
+    case v1::POLICY_DISCARD:
+      return wire::Policy::kDiscard;
+    case v1::POLICY_KEEP:
+      return wire::Policy::kKeep;
+    default:
+      return BadPolicy(Cat("unknown policy ", policy));
+  }
+}
+
+// The states have the same numbers on both sides, which service_text_test holds.
+v1::ProcessState WriteState(wire::ProcessState state) { return v1::ProcessState(state); }
+
+const char* PlaceName(wire::Place place) {
+  switch (place) {
+    case wire::Place::kGpu:
+      return "gpu";
+    case wire::Place::kHost:
+      return "host";
+    case wire::Place::kDisk:
+      return "disk";
+    case wire::Place::kDiscarded:
+      return "discarded";
+    case wire::Place::kMoving:
+      return "moving";
+  }
+  return "";
+}
+
+const char* ClassName(wire::AllocationClass allocation_class) {
+  switch (allocation_class) {
+    case wire::AllocationClass::kPausable:
+      return "pausable";
+    case wire::AllocationClass::kHeld:
+      return "held";
+    case wire::AllocationClass::kForeign:
+      return "foreign";
+  }
+  return "";
+}
+
+}  // namespace
+
+Selector Read(const v1::Selector& in) {
+  Selector out;
+  out.pids.assign(in.pids().begin(), in.pids().end());
+  out.job = in.job();
+  out.role = in.role();
+  out.cell = in.cell();
+  out.ranks.assign(in.ranks().begin(), in.ranks().end());
+  out.gpu_uuids.assign(in.gpu_uuids().begin(), in.gpu_uuids().end());
+  out.all = in.all();
+  return out;
+}
+
+absl::StatusOr<PauseOrder> Read(const v1::PauseRequest& in) {
+  PauseOrder out;
+  out.selector = Read(in.selector());
+  if (in.policy() != v1::POLICY_UNSPECIFIED) {
+    const auto policy = ReadPolicy(in.policy());
+    if (!policy.ok()) return policy.status();
+    out.policies.all = *policy;
+  }
+  for (const auto& [tag, value] : in.tag_policies()) {
+    const auto policy = ReadPolicy(value);
+    if (!policy.ok()) return policy.status();
+    out.policies.by_tag[tag] = *policy;
+  }
+  if (in.gate_mode() != v1::GATE_MODE_UNSPECIFIED && in.gate_mode() != v1::GATE_MODE_CLOSED) {
+    return BadPolicy(Cat("unknown gate mode ", int(in.gate_mode())));
+  }
+  if (in.has_drain_timeout()) {
+    const auto& timeout = in.drain_timeout();
+    // A year is as good as for ever, and far from where nanoseconds overflow.
+    constexpr int64_t kYear = 365 * 24 * 3600;
+    if (timeout.seconds() < 0 || timeout.nanos() < 0 || timeout.seconds() > kYear) {
+      return Fail(absl::StatusCode::kInvalidArgument, "BAD_SIZE",
+                  "drain_timeout must be more than zero and less than a year");
+    }
+    out.drain_timeout_ns = uint64_t(timeout.seconds()) * 1'000'000'000 + uint64_t(timeout.nanos());
+  }
+  out.scratch_base = in.scratch_base();
+  if (in.chunk_bytes() != 0) out.chunk_bytes = in.chunk_bytes();
+  return out;
+}
+
+ResumeOrder Read(const v1::ResumeRequest& in) { return {Read(in.selector()), in.release_host()}; }
+
+void Write(const ProcessView& in, v1::Process* out) {
+  out->set_pid(in.identity.pid);
+  out->set_start_ticks(in.identity.start_ticks);
+  out->set_uid(in.identity.uid);
+  out->set_command(in.command);
+  out->set_job(in.introduction.job);
+  out->set_role(in.introduction.role);
+  out->set_cell(in.introduction.cell);
+  if (in.introduction.rank) out->set_rank(*in.introduction.rank);
+  out->set_state(WriteState(in.state));
+  out->set_connected(in.connected);
+  out->set_scratch_dir(Printable(in.scratch_dir));
+  out->set_shim_version(in.introduction.shim_version);
+  if (!in.ledger) return;
+  const wire::LedgerHeader& h = *in.ledger;
+  for (size_t i = 0; i < wire::kMaxDevices; ++i) {
+    if (h.devices[i].used == 0) continue;
+    auto* device = out->add_devices();
+    device->set_gpu_uuid(GpuUuid(h.devices[i].uuid));
+    device->set_ordinal(int32_t(i));
+    device->set_resident_bytes(h.devices[i].resident_bytes);
+    device->set_requested_bytes(h.devices[i].requested_bytes);
+    device->set_foreign_bytes(h.devices[i].foreign_bytes);
+  }
+  out->set_host_backup_bytes(h.host_backup_bytes);
+  out->set_disk_backup_bytes(h.disk_backup_bytes);
+  out->set_host_pool_bytes(h.host_pool_bytes);
+  out->set_allocation_count(h.allocations - std::min(h.frees, h.allocations));
+  out->set_gated_threads(h.gated_threads);
+  out->set_unhooked_names(h.unhooked_names);
+  const bool moves =
+      in.state == wire::ProcessState::kEvicting || in.state == wire::ProcessState::kRestoring;
+  if (!moves) return;
+  auto* progress = out->mutable_progress();
+  progress->set_done_bytes(h.moved_bytes);
+  progress->set_total_bytes(h.to_move_bytes);
+}
+
+void WriteDetails(const wire::LedgerView& in, v1::GetProcessResponse* out) {
+  for (std::string_view line : Split(ReadText(in.header.text), "\n")) {
+    constexpr std::string_view kWarning = "warning: ";
+    if (line.starts_with(kWarning)) {
+      out->mutable_process()->add_warnings(Printable(line.substr(kWarning.size())));
+    } else {
+      out->mutable_process()->add_settings(Printable(line));
+    }
+  }
+  for (const wire::LedgerRecord& r : in.records) {
+    auto* allocation = out->add_allocations();
+    allocation->set_address(r.base);
+    allocation->set_bytes(r.bytes);
+    allocation->set_device(r.device);
+    allocation->set_tag(Printable(ReadText(r.tag)));
+    allocation->set_allocation_class(ClassName(wire::AllocationClass(r.allocation_class)));
+    allocation->set_place(PlaceName(wire::Place(r.place)));
+  }
+}
+
+void Write(const GpuView& in, v1::Gpu* out) {
+  out->set_uuid(in.uuid);
+  out->set_name(in.name);
+  out->set_total_bytes(in.total);
+  out->set_free_bytes(in.free);
+  for (const auto& [pid, bytes] : in.users) {
+    auto* user = out->add_users();
+    user->set_pid(pid);
+    user->set_used_bytes(bytes);
+  }
+}
+
+void Write(const BaseReport& in, Bytes used, v1::ScratchBase* out) {
+  out->set_path(Printable(in.path));
+  out->set_usable(in.usable.ok());
+  out->set_reason(Printable(MessageOf(in.usable)));
+  out->set_free_bytes(in.free_bytes);
+  out->set_used_bytes(used);
+}
+
+void Write(const Outcome& in, v1::TransitionResult* out) {
+  const auto seconds = [](uint64_t ns) { return double(ns) / 1e9; };
+  out->set_pid(in.pid);
+  out->set_already(in.already);
+  out->set_state(WriteState(in.state));
+  out->set_host_bytes(in.stats.host_bytes);
+  out->set_disk_bytes(in.stats.disk_bytes);
+  out->set_discarded_bytes(in.stats.discarded_bytes);
+  out->set_kept_bytes(in.stats.kept_bytes);
+  out->set_released_bytes(in.stats.released_bytes);
+  out->set_gate_seconds(seconds(in.stats.gate_ns));
+  out->set_drain_seconds(seconds(in.stats.drain_ns));
+  out->set_move_seconds(seconds(in.stats.move_ns));
+  out->set_total_seconds(in.total_seconds);
+  out->set_residue_bytes(in.residue_bytes);
+  for (const GpuChange& gpu : in.gpus) {
+    auto* change = out->add_gpus();
+    change->set_uuid(gpu.uuid);
+    change->set_free_before_bytes(gpu.free_before);
+    change->set_free_after_bytes(gpu.free_after);
+    change->set_expected_bytes(gpu.expected);
+  }
+}
+
+void Write(const Event& in, v1::Event* out) {
+  out->mutable_time()->set_seconds(int64_t(in.time_ns / 1'000'000'000));
+  out->mutable_time()->set_nanos(int32_t(in.time_ns % 1'000'000'000));
+  switch (in.kind) {
+    case Event::Kind::kPresent:
+      out->set_kind(v1::Event::KIND_PRESENT);
+      break;
+    case Event::Kind::kAppeared:
+      out->set_kind(v1::Event::KIND_APPEARED);
+      break;
+    case Event::Kind::kState:
+      out->set_kind(v1::Event::KIND_STATE);
+      break;
+    case Event::Kind::kProgress:
+      out->set_kind(v1::Event::KIND_PROGRESS);
+      break;
+    case Event::Kind::kGone:
+      out->set_kind(v1::Event::KIND_GONE);
+      break;
+  }
+  Write(in.process, out->mutable_process());
+}
+
+}  // namespace parkade::daemon

@@ -1,0 +1,303 @@
+// The loop that all shims meet.
+#include "daemon/shim_listener.h"
+
+#include <fcntl.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+#include <vector>
+
+#include "common/log.h"
+#include "common/text.h"
+#include "daemon/printable.h"
+#include "daemon/status.h"
+#include "daemon/words.h"
+#include "proto/ledger.h"
+
+namespace parkade::daemon {
+namespace {
+
+constexpr uint64_t kSocketId = 0;
+constexpr uint64_t kStopId = 1;
+
+absl::Status BadHello(std::string_view what) {
+  return Fail(absl::StatusCode::kInvalidArgument, "BAD_HELLO", what);
+}
+
+// Reading a ledger must never block or fault: only a memfd that cannot shrink will do.
+absl::Status CheckLedger(int fd) {
+  struct stat s;
+  const int seals = fcntl(fd, F_GET_SEALS);
+  if (seals < 0 || fstat(fd, &s) != 0 || !S_ISREG(s.st_mode)) {
+    return BadHello("the ledger is not a memfd");
+  }
+  if ((seals & F_SEAL_SHRINK) == 0) return BadHello("the ledger is not sealed against shrinking");
+  if (auto header = wire::ReadLedgerHeader(fd); !header.ok()) return BadHello(header.error().what);
+  return absl::OkStatus();
+}
+
+void SendRefusal(wire::Channel& channel, const absl::Status& why) {
+  auto refusal = wire::Make<wire::Refusal>();
+  refusal.code = uint32_t(why.code());
+  CopyText(refusal.reason, ReasonOf(why));
+  CopyText(refusal.message, MessageOf(why));
+  // Best effort: the connection ends in any case.
+  [[maybe_unused]] const auto sent = channel.Send(refusal, Deadline::InMs(0));
+}
+
+Fd OpenSpare() { return Fd(open("/dev/null", O_RDONLY | O_CLOEXEC)); }
+
+int Watch(int epoll, int fd, uint64_t id) {
+  epoll_event event{};
+  event.events = EPOLLIN;
+  event.data.u64 = id;
+  return epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event);
+}
+
+}  // namespace
+
+absl::StatusOr<Fd> ListenAt(const std::string& path, int type) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (path.size() >= sizeof address.sun_path) {
+    return Fail(absl::StatusCode::kInvalidArgument, "BAD_CONFIG",
+                Cat("socket path is longer than 107 bytes: ", path));
+  }
+  path.copy(address.sun_path, path.size());
+  const auto failed = [&](const char* what) {
+    return ToStatus(OsError(errno, "%s %s", what, path.c_str()));
+  };
+  Fd socket(::socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!socket) return failed("make socket");
+  if (unlink(path.c_str()) != 0 && errno != ENOENT) return failed("replace stale socket");
+  if (bind(socket.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0) {
+    return failed("bind to");
+  }
+  // Who may do what is decided by the peer's credentials, not by the socket's mode.
+  if (chmod(path.c_str(), 0666) != 0) return failed("set the mode of");
+  if (listen(socket.get(), SOMAXCONN) != 0) return failed("listen at");
+  return socket;
+}
+
+ShimListener::ShimListener(Fd socket, Registry& registry, Events& events, Bury bury, Limits limits)
+    : limits_(limits),
+      registry_(registry),
+      events_(events),
+      bury_(std::move(bury)),
+      socket_(std::move(socket)),
+      epoll_(epoll_create1(EPOLL_CLOEXEC)),
+      stop_(eventfd(0, EFD_CLOEXEC)),
+      spare_(OpenSpare()) {
+  Watch(epoll_.get(), socket_.get(), kSocketId);
+  Watch(epoll_.get(), stop_.get(), kStopId);
+  thread_ = std::thread([this] { Loop(); });
+}
+
+ShimListener::~ShimListener() { Stop(); }
+
+void ShimListener::Stop() {
+  if (!thread_.joinable()) return;
+  const uint64_t one = 1;
+  [[maybe_unused]] const ssize_t n = write(stop_.get(), &one, sizeof one);
+  thread_.join();
+  while (!connections_.empty()) Close(connections_.begin()->first);
+  socket_.Reset();
+}
+
+void ShimListener::Loop() {
+  std::vector<epoll_event> batch(64);
+  for (;;) {
+    const int wait_ms = CloseLateStrangers();
+    const int n = epoll_wait(epoll_.get(), batch.data(), int(batch.size()), wait_ms);
+    for (int i = 0; i < n; ++i) {
+      const uint64_t id = batch[size_t(i)].data.u64;
+      if (id == kStopId) return;
+      if (id == kSocketId) {
+        Accept();
+      } else if (watched_.contains(id)) {
+        OnProcessEnd(id);
+      } else if (const auto at = connections_.find(id); at != connections_.end()) {
+        // One packet a turn, so that nobody's flood delays the others.
+        if (!Read(at->second)) Close(id);
+      }
+    }
+  }
+}
+
+void ShimListener::Accept() {
+  Fd accepted(accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  if (!accepted) {
+    if (errno != EMFILE && errno != ENFILE) return;
+    // Nobody is served by a connection that stays in the queue and wakes the loop for ever: the
+    // spare descriptor lets it be taken and closed.
+    Log(LogLevel::kError, "out of file descriptors: a process cannot connect");
+    spare_.Reset();
+    accepted.Reset(accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+    accepted.Reset();
+    spare_ = OpenSpare();
+    return;
+  }
+  auto peer = PeerOf(accepted.get());
+  if (!peer.ok() || connections_.size() >= limits_.connections || TooManyStrangers(peer->uid)) {
+    return;
+  }
+  const uint64_t id = next_id_++;
+  if (Watch(epoll_.get(), accepted.get(), id) != 0) return;
+  connections_.emplace(id, Connection{std::make_shared<wire::Channel>(std::move(accepted)),
+                                      std::move(*peer), Deadline::InMs(limits_.hello_ms), nullptr});
+}
+
+bool ShimListener::TooManyStrangers(uid_t uid) const {
+  const auto strangers = std::count_if(
+      connections_.begin(), connections_.end(),
+      [uid](const auto& c) { return c.second.process == nullptr && c.second.peer.uid == uid; });
+  return size_t(strangers) >= limits_.strangers_per_uid;
+}
+
+// Returns how long the loop may sleep.
+int ShimListener::CloseLateStrangers() {
+  int wait_ms = -1;
+  std::vector<uint64_t> late;
+  for (const auto& [id, c] : connections_) {
+    if (c.process != nullptr) continue;
+    if (c.hello_by.Passed()) {
+      late.push_back(id);
+    } else {
+      const int left_ms = c.hello_by.LeftMs();
+      wait_ms = wait_ms < 0 ? left_ms : std::min(wait_ms, left_ms);
+    }
+  }
+  for (const uint64_t id : late) Close(id);
+  return wait_ms;
+}
+
+bool ShimListener::Read(Connection& connection) {
+  wire::Packet packet;
+  const auto received = connection.channel->Receive(&packet, Deadline::InMs(0));
+  if (!received.ok()) {
+    if (received.error().code == Code::kDeadlineExceeded) return true;
+    if (received.error().code == Code::kInvalidArgument) {
+      Log(LogLevel::kWarning, "process %d sent a packet that is no message; closing its connection",
+          connection.peer.pid);
+    }
+    return false;
+  }
+  if (connection.process == nullptr) return OnHello(connection, packet);
+  wire::Reply reply;
+  if (!packet.Read(&reply)) {
+    Log(LogLevel::kWarning, "process %d sent a message out of turn; closing its connection",
+        connection.peer.pid);
+    return false;
+  }
+  connection.process->Deliver(connection.channel.get(), reply);
+  return true;
+}
+
+bool ShimListener::OnHello(Connection& connection, wire::Packet& packet) {
+  wire::Hello hello;
+  absl::Status admitted = BadHello("the first message must be a Hello");
+  if (packet.Read(&hello)) admitted = Admit(connection, hello, packet);
+  if (admitted.ok()) return true;
+  Log(LogLevel::kWarning, "refused process %d of uid %u: %s", connection.peer.pid,
+      connection.peer.uid, MessageOf(admitted).c_str());
+  SendRefusal(*connection.channel, admitted);
+  return false;
+}
+
+absl::Status ShimListener::Admit(Connection& connection, const wire::Hello& hello,
+                                 wire::Packet& packet) {
+  if (hello.version < wire::kOldestAccepted || hello.oldest_accepted > wire::kVersion) {
+    return Fail(absl::StatusCode::kFailedPrecondition, "ABI_MISMATCH",
+                Cat("its shim speaks version ", hello.version, ", this daemon accepts ",
+                    wire::kOldestAccepted, " to ", wire::kVersion));
+  }
+  if (packet.fd_count < 1) return BadHello("a Hello comes with a ledger");
+  if (auto s = CheckLedger(packet.fds[0].get()); !s.ok()) return s;
+  auto identified = Identify(connection.peer, hello);
+  if (!identified.ok()) return identified.status();
+
+  auto [process, is_new] =
+      registry_.Admit(std::move(identified->identity), std::move(identified->pidfd));
+  if (is_new && process->pidfd() >= 0) {
+    const uint64_t id = next_id_++;
+    if (Watch(epoll_.get(), process->pidfd(), id) != 0) {
+      registry_.Remove(process);
+      return ToStatus(OsError(errno, "watch process %d", process->pid()));
+    }
+    watched_.emplace(id, process);
+  }
+  auto welcome = wire::Make<wire::Welcome>();
+  welcome.version = wire::kVersion;
+  welcome.oldest_accepted = wire::kOldestAccepted;
+  CopyText(welcome.daemon_version, PARKADE_VERSION);
+  if (auto sent = connection.channel->Send(welcome, Deadline::InMs(0)); !sent.ok()) {
+    if (is_new && process->pidfd() < 0) registry_.Remove(process);
+    return ToStatus(sent.error());
+  }
+  // A connection of the same process from before: its end has not been seen yet, and it counts no
+  // more.
+  for (auto& [id, c] : connections_) {
+    if (c.process == process) shutdown(c.channel->fd(), SHUT_RDWR);
+  }
+  process->Connect(IntroductionOf(hello), connection.channel,
+                   std::make_shared<const Fd>(std::move(packet.fds[0])));
+  if (packet.fd_count > 1) AdoptScratch(*process, hello, std::move(packet.fds[1]));
+  connection.process = process;
+  events_.Publish(is_new ? Event::Kind::kAppeared : Event::Kind::kState, *process);
+  Log(LogLevel::kInfo, "process %d of uid %u %s", process->pid(), process->identity().uid,
+      is_new ? "connected" : "connected again");
+  return absl::OkStatus();
+}
+
+void ShimListener::AdoptScratch(Process& process, const wire::Hello& hello, Fd lock) {
+  const std::string path(ReadText(hello.scratch));
+  if (path.empty() || process.scratch() != nullptr) return;
+  auto adopted = ScratchDirectory::Adopt(path, std::move(lock), process.identity(), process.user());
+  if (!adopted.ok()) {
+    Log(LogLevel::kWarning, "process %d: %s", process.pid(),
+        Printable(MessageOf(adopted.status())).c_str());
+    return;
+  }
+  // Only this thread ends processes, so it has not ended in between.
+  [[maybe_unused]] const bool set = process.SetScratch(std::move(*adopted));
+}
+
+void ShimListener::Close(uint64_t id) {
+  const auto node = connections_.extract(id);
+  const Connection& connection = node.mapped();
+  epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, connection.channel->fd(), nullptr);
+  // Others may hold the channel for a moment longer; the peer shall see the end now.
+  shutdown(connection.channel->fd(), SHUT_RDWR);
+  const auto& process = connection.process;
+  if (process == nullptr) return;
+  process->Disconnect(connection.channel.get());
+  if (process->connected()) return;
+  if (process->pidfd() < 0) {
+    Remove(process);
+  } else {
+    events_.Publish(Event::Kind::kState, *process);
+  }
+}
+
+void ShimListener::OnProcessEnd(uint64_t id) {
+  const auto node = watched_.extract(id);
+  epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, node.mapped()->pidfd(), nullptr);
+  Remove(node.mapped());
+}
+
+void ShimListener::Remove(const std::shared_ptr<Process>& process) {
+  if (!registry_.Remove(process)) return;
+  auto scratch = process->End();
+  events_.Publish(Event::Kind::kGone, *process);
+  Log(LogLevel::kInfo, "process %d is gone", process->pid());
+  if (scratch != nullptr) bury_(std::move(scratch));
+}
+
+}  // namespace parkade::daemon

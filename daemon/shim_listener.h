@@ -1,0 +1,82 @@
+// ShimListener: accepts shims, checks their Hello, passes their replies on, and sees them end.
+//
+// One thread, one epoll. Whatever a client sends, or stops sending, costs it its own connection at
+// most.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "absl/status/statusor.h"
+#include "common/fd.h"
+#include "daemon/events.h"
+#include "daemon/identity.h"
+#include "daemon/process.h"
+#include "daemon/registry.h"
+#include "proto/channel.h"
+
+namespace parkade::daemon {
+
+// A bound and listening Unix socket, mode 0666, in place of whatever was at `path`; the caller
+// holds the runtime directory's lock. `type` is SOCK_SEQPACKET or SOCK_STREAM.
+absl::StatusOr<Fd> ListenAt(const std::string& path, int type);
+
+class ShimListener {
+ public:
+  struct Limits {
+    uint64_t hello_ms = 5000;       // from accept to Hello
+    size_t strangers_per_uid = 64;  // connections without a Hello
+    size_t connections = 8192;
+  };
+
+  // What to do with the scratch directory of a process that has ended. Must not block.
+  using Bury = std::function<void(std::shared_ptr<ScratchDirectory>)>;
+
+  // `registry` and `events` outlive it. Serves until it is destroyed.
+  ShimListener(Fd socket, Registry& registry, Events& events, Bury bury, Limits limits);
+  ~ShimListener();
+
+  // Closes every connection: the shims go on alone. Nothing is accepted afterwards.
+  void Stop();
+
+ private:
+  struct Connection {
+    std::shared_ptr<wire::Channel> channel;
+    Peer peer;
+    Deadline hello_by;
+    std::shared_ptr<Process> process;  // null before its Hello
+  };
+
+  void Loop();
+  void Accept();
+  // False: close the connection.
+  bool Read(Connection& connection);
+  bool OnHello(Connection& connection, wire::Packet& packet);
+  absl::Status Admit(Connection& connection, const wire::Hello& hello, wire::Packet& packet);
+  void AdoptScratch(Process& process, const wire::Hello& hello, Fd lock);
+  void Close(uint64_t id);
+  void OnProcessEnd(uint64_t id);
+  void Remove(const std::shared_ptr<Process>& process);
+  int CloseLateStrangers();
+  bool TooManyStrangers(uid_t uid) const;
+
+  const Limits limits_;
+  Registry& registry_;
+  Events& events_;
+  const Bury bury_;
+  Fd socket_;
+  Fd epoll_;
+  Fd stop_;
+  Fd spare_;
+  // The loop's alone. An id is never used again, so an event left in a batch after its connection
+  // was closed meets nobody.
+  uint64_t next_id_ = 2;
+  std::map<uint64_t, Connection> connections_;
+  std::map<uint64_t, std::shared_ptr<Process>> watched_;  // by the id of their pidfd
+  std::thread thread_;
+};
+
+}  // namespace parkade::daemon

@@ -1,0 +1,214 @@
+// Two phases out, one phase back, and the undo of each.
+#include "daemon/transition.h"
+
+#include <utility>
+
+#include "common/text.h"
+#include "daemon/status.h"
+#include "daemon/words.h"
+
+namespace parkade::daemon {
+namespace {
+
+using wire::ProcessState;
+
+wire::Commit CommitFor(const Member& member, const Transition::Eviction& eviction) {
+  auto commit = wire::Make<wire::Commit>();
+  commit.host_bytes = member.grant.host;
+  commit.disk_bytes = member.scratch != nullptr ? member.scratch->bytes() : 0;
+  commit.chunk_bytes = eviction.chunk_bytes;
+  commit.policy = uint32_t(eviction.policies.all.value_or(wire::Policy::kHost));
+  for (const auto& [tag, policy] : eviction.policies.by_tag) {
+    wire::TagPolicy& entry = commit.tags[commit.tag_count++];
+    CopyText(entry.tag, tag);
+    entry.policy = uint32_t(policy);
+  }
+  if (member.scratch != nullptr) {
+    commit.file_count = 1;
+    commit.has_lock = 1;
+    CopyText(commit.scratch, member.scratch->path());
+  }
+  return commit;
+}
+
+// What a process's progress is measured by.
+std::pair<uint64_t, ProcessState> Progress(const Process& process) {
+  const ProcessView view = process.View();
+  return {view.ledger ? view.ledger->moved_bytes : 0, view.state};
+}
+
+}  // namespace
+
+std::shared_ptr<Round> Transition::Send(
+    const std::function<bool(const Member&)>& wanted,
+    const std::function<void(Member&, const std::shared_ptr<Round>&, size_t slot)>& send) {
+  auto round = std::make_shared<Round>(members_.size());
+  for (size_t i = 0; i < members_.size(); ++i) {
+    if (wanted(members_[i])) {
+      send(members_[i], round, i);
+    } else {
+      round->Give(i, {absl::OkStatus(), std::nullopt});
+    }
+  }
+  return round;
+}
+
+void Transition::Tell(const Member& member, ProcessState state) {
+  events_.Publish(Event::Kind::kState, *member.process, state);
+}
+
+absl::Status Transition::FirstFailure(const Answers& answers, std::string_view unanswered) const {
+  for (const auto& answer : answers) {
+    if (answer && !answer->status.ok()) return answer->status;
+  }
+  for (size_t i = 0; i < answers.size(); ++i) {
+    if (answers[i]) continue;
+    const int pid = members_[i].process->pid();
+    return Fail(absl::StatusCode::kUnavailable, "SHIM_STALLED",
+                Cat("process ", pid, " ", unanswered), {{"pid", std::to_string(pid)}});
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Transition::Prepare(wire::GateMode gate, uint64_t drain_timeout_ns) {
+  const auto round = Send([](const Member& m) { return !m.already; },
+                          [&](Member& m, const auto& r, size_t slot) {
+                            auto prepare = wire::Make<wire::Prepare>();
+                            prepare.drain_timeout_ns = drain_timeout_ns;
+                            prepare.gate_mode = uint32_t(gate);
+                            Tell(m, ProcessState::kPreparing);
+                            m.process->Send(prepare, r, slot);
+                          });
+  const uint64_t answer_ns = limits_.answer_ms * 1'000'000;
+  round->WaitAllOrFailure(Deadline::InNs(drain_timeout_ns + answer_ns));
+  const Answers answers = round->answers();
+  if (auto failed = FirstFailure(answers, "did not answer in time"); !failed.ok()) {
+    return Undo(failed);
+  }
+  for (size_t i = 0; i < answers.size(); ++i) {
+    if (!answers[i]->reply) continue;
+    Member& m = members_[i];
+    m.prepared = *answers[i]->reply;
+    m.already = m.prepared.already != 0;
+    Tell(m, ProcessState(m.prepared.state));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Transition::Commit(const Eviction& eviction) {
+  const auto round = Send([](const Member& m) { return !m.already; },
+                          [&](Member& m, const auto& r, size_t slot) {
+                            auto commit = CommitFor(m, eviction);
+                            if (!eviction.policies.all) {
+                              const auto view = m.process->View();
+                              commit.policy = uint32_t(view.introduction.default_policy);
+                            }
+                            Tell(m, ProcessState::kEvicting);
+                            if (m.scratch == nullptr) {
+                              m.process->Send(commit, r, slot);
+                            } else {
+                              const int fds[] = {m.scratch->lock(), m.scratch->data()};
+                              m.process->Send(commit, r, slot, fds);
+                            }
+                          });
+  WaitWhileMoving(*round, limits_.stall_ms, true);
+  Answers answers = round->answers();
+  if (auto failed = FirstFailure(answers, "stopped moving bytes"); !failed.ok()) {
+    return Undo(failed);
+  }
+  for (size_t i = 0; i < answers.size(); ++i) {
+    if (!answers[i]->reply) continue;
+    members_[i].finished = *answers[i]->reply;
+    Tell(members_[i], ProcessState(members_[i].finished.state));
+  }
+  return absl::OkStatus();
+}
+
+bool Transition::WaitWhileMoving(Round& round, uint64_t stall_ms, bool failure_ends) {
+  std::vector<std::pair<uint64_t, ProcessState>> seen(members_.size());
+  Deadline stalled = Deadline::InMs(stall_ms);
+  for (;;) {
+    // A look at the ledgers every second at most: the answer itself wakes at once.
+    const Deadline look = Deadline::InMs(std::min<uint64_t>(1000, stall_ms));
+    if (failure_ends ? round.WaitAllOrFailure(look) : round.WaitAll(look)) return true;
+    for (size_t i = 0; i < members_.size(); ++i) {
+      const auto now = Progress(*members_[i].process);
+      if (now != seen[i]) stalled = Deadline::InMs(stall_ms);
+      seen[i] = now;
+    }
+    if (stalled.Passed()) return false;
+  }
+}
+
+void Transition::Abort() {
+  // Nothing has failed, so there is nothing to add to.
+  [[maybe_unused]] const absl::Status undone = Undo(absl::OkStatus());
+}
+
+absl::Status Transition::Undo(absl::Status why) {
+  // First open the gates that are closed and stop what moves; then bring back whoever was already
+  // through.
+  const auto aborts = Send([](const Member& m) { return !m.already; },
+                           [&](Member& m, const auto& r, size_t slot) {
+                             m.process->Send(wire::Make<wire::Abort>(), r, slot);
+                           });
+  WaitWhileMoving(*aborts, limits_.undo_ms, false);
+  const Answers aborted = aborts->answers();
+  const auto is_out = [&](const Member& m) {
+    const auto& answer = aborted[size_t(&m - members_.data())];
+    if (!answer || !answer->reply) return false;
+    const auto state = ProcessState(answer->reply->state);
+    return state == ProcessState::kPaused || state == ProcessState::kPartlyMoved;
+  };
+  const auto resumes = Send([&](const Member& m) { return !m.already && is_out(m); },
+                            [&](Member& m, const auto& r, size_t slot) {
+                              Tell(m, ProcessState::kRestoring);
+                              m.process->Send(wire::Make<wire::Resume>(), r, slot);
+                            });
+  WaitWhileMoving(*resumes, limits_.stall_ms, false);
+  const Answers resumed = resumes->answers();
+
+  std::vector<int> left_behind;
+  for (size_t i = 0; i < members_.size(); ++i) {
+    const Member& m = members_[i];
+    if (m.already) continue;
+    // One that does not answer is let go: without a daemon a shim undoes by itself.
+    if (!aborted[i] || !resumed[i]) m.process->Drop();
+    if (is_out(m) && !(resumed[i] && resumed[i]->status.ok())) {
+      left_behind.push_back(m.process->pid());
+    }
+    events_.Publish(Event::Kind::kState, *m.process);
+  }
+  if (left_behind.empty() || why.ok()) return why;
+  const std::string pids = Join(left_behind, ", ");
+  return Annotate(why, Cat("(still paused, resume when there is room: ", pids, ") "),
+                  {{"paused_pids", pids}});
+}
+
+absl::Status Transition::Resume(bool release_host) {
+  const auto round = Send([](const Member& m) { return !m.already; },
+                          [&](Member& m, const auto& r, size_t slot) {
+                            auto resume = wire::Make<wire::Resume>();
+                            resume.release_host = release_host ? 1 : 0;
+                            Tell(m, ProcessState::kRestoring);
+                            m.process->Send(resume, r, slot);
+                          });
+  WaitWhileMoving(*round, limits_.stall_ms, false);
+  const Answers answers = round->answers();
+  std::vector<int> paused;
+  for (size_t i = 0; i < answers.size(); ++i) {
+    Member& m = members_[i];
+    if (m.already) continue;
+    if (answers[i] && answers[i]->reply) m.finished = *answers[i]->reply;
+    if (!answers[i] || !answers[i]->status.ok()) paused.push_back(m.process->pid());
+    events_.Publish(Event::Kind::kState, *m.process);
+  }
+  absl::Status failed = FirstFailure(answers, "stopped moving bytes");
+  if (failed.ok() || members_.size() == 1) return failed;
+  const std::string pids = Join(paused, ", ");
+  return Annotate(failed,
+                  Cat(paused.size(), " of ", members_.size(), " not resumed (", pids, "): "),
+                  {{"paused_pids", pids}});
+}
+
+}  // namespace parkade::daemon

@@ -1,0 +1,79 @@
+// Transition: the messages of one pause or resume over several processes at once.
+//
+// Knows no budgets and no policies' meaning; node_state plans, this carries out, and undoes.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "common/deadline.h"
+#include "daemon/events.h"
+#include "daemon/planner.h"
+#include "daemon/process.h"
+
+namespace parkade::daemon {
+
+// One process of a transition.
+struct Member {
+  std::shared_ptr<Process> process;
+  bool already = false;  // it is where the transition leads; it gets no message
+  Grant grant;
+  std::shared_ptr<ScratchDirectory> scratch;  // null: no bytes of it go to disk
+  wire::Reply prepared{};
+  wire::Reply finished{};  // of Commit or Resume
+};
+
+class Transition {
+ public:
+  struct Limits {
+    uint64_t answer_ms = 5000;   // beyond the time that a message allows the shim itself
+    uint64_t stall_ms = 60'000;  // no byte moved and no answer for so long: it hangs
+    uint64_t undo_ms = 30'000;   // the same for an Abort
+  };
+
+  // Both outlive it. The members are claimed for as long as it lives.
+  Transition(std::span<Member> members, Events& events, Limits limits)
+      : members_(members), events_(events), limits_(limits) {}
+
+  // Closes all gates and drains, all at once. On failure every gate is open again and nothing has
+  // changed. Fills `prepared`; members that turn out to be paused become `already`.
+  absl::Status Prepare(wire::GateMode gate, uint64_t drain_timeout_ns);
+
+  struct Eviction {
+    Policies policies;
+    Bytes chunk_bytes;
+  };
+  // Evicts in all of them at once. On failure all of them run again with their bytes, but for
+  // those that the message then names. Fills `finished`.
+  absl::Status Commit(const Eviction& eviction);
+
+  // After Prepare: opens all gates.
+  void Abort();
+
+  // Brings all of them back, at once. On failure some may run and the others stay paused with their
+  // backups; the message names these. Fills `finished`.
+  absl::Status Resume(bool release_host);
+
+ private:
+  using Answers = std::vector<std::optional<Answer>>;
+
+  // Sends to the members that `wanted` picks; the others count as answered.
+  std::shared_ptr<Round> Send(
+      const std::function<bool(const Member&)>& wanted,
+      const std::function<void(Member&, const std::shared_ptr<Round>&, size_t slot)>& send);
+  // Waits for the answers until none has come and no byte has moved for `stall_ms`.
+  bool WaitWhileMoving(Round& round, uint64_t stall_ms, bool failure_ends);
+  // Brings every member back to running after a failure; adds what stays behind to `why`.
+  absl::Status Undo(absl::Status why);
+  absl::Status FirstFailure(const Answers& answers, std::string_view unanswered) const;
+  void Tell(const Member& member, wire::ProcessState state);
+
+  std::span<Member> members_;
+  Events& events_;
+  const Limits limits_;
+};
+
+}  // namespace parkade::daemon
