@@ -2,7 +2,6 @@
 #include "cli/client.h"
 
 #include <errno.h>
-#include <google/protobuf/unknown_field_set.h>
 #include <grpc/support/log.h>
 #include <grpcpp/grpcpp.h>
 #include <sys/socket.h>
@@ -16,35 +15,21 @@
 #include "cli/error.h"
 #include "common/fd.h"
 #include "proto/control.grpc.pb.h"
+#include "proto/error.pb.h"
 
 namespace parkade::cli {
 namespace {
-
-using google::protobuf::UnknownField;
-using google::protobuf::UnknownFieldSet;
 
 constexpr absl::Duration kQuestion = absl::Seconds(10);
 constexpr absl::Duration kTransition = absl::Minutes(30);
 constexpr absl::Duration kNoEnd = absl::InfiniteDuration();
 
-// The bytes field `number` of an encoded message, empty if it is missing.
-std::string FieldOf(const std::string& message, int number) {
-  UnknownFieldSet fields;
-  if (!fields.ParseFromString(message)) return "";
-  for (int i = 0; i < fields.field_count(); ++i) {
-    const UnknownField& field = fields.field(i);
-    if (field.number() == number && field.type() == UnknownField::TYPE_LENGTH_DELIMITED) {
-      return field.length_delimited();
-    }
-  }
-  return "";
-}
-
-// The reason in a google.rpc.Status's ErrorInfo. Read by field numbers: Debian's gRPC comes without
-// the classes of these messages.
+// The constant in the error's details, empty if it has none: then it is gRPC's own.
 std::string ReasonIn(const grpc::Status& status) {
-  constexpr int kDetails = 3, kAnyValue = 2, kReason = 1;
-  return FieldOf(FieldOf(FieldOf(status.error_details(), kDetails), kAnyValue), kReason);
+  v1::ErrorStatus details;
+  v1::ErrorInfo info;
+  if (!details.ParseFromString(status.error_details()) || details.details().empty()) return "";
+  return info.ParseFromString(details.details(0).value()) ? info.reason() : "";
 }
 
 // A gRPC target of the socket: its syntax is a URI's, a path may hold anything.

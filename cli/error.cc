@@ -15,17 +15,15 @@ struct Hint {
   std::string_view text;
 };
 
+// Where the daemon's own message does not say what to do.
 constexpr Hint kHints[] = {
     {"NO_PROCESS", "`parkade ps` lists what can be paused"},
     {"UNKNOWN_TAG", "`parkade show PID` lists the tags of a process"},
-    {"NO_SCRATCH", "--scratch-dir or PARKADE_SCRATCH_DIR names a directory on a disk"},
     {"BUSY", "`parkade watch` shows what it is doing"},
     {"CAPTURE_ACTIVE", "try again when the capture has ended"},
-    {"HOST_MEMORY", "--policy disk or auto needs less of it"},
     {"MEMLOCK", "raise the limit (ulimit -l, or LimitMEMLOCK= of its service)"},
     {"GPU_MEMORY", "pause or end what holds it, then try again"},
     {"STILL_RUNNING", "`parkade watch` shows how it ends"},
-    {"SHIM_DISCONNECTED", "try again in a moment"},
     {"UID_MISMATCH", "its user, root and the group parkade may"},
     {"UNREACHABLE", "start parkaded, or name its directory with --runtime-dir"},
 };

@@ -1,11 +1,10 @@
 // Serves canned answers over gRPC.
 #include "tests/unit/cli/fake_control.h"
 
-#include <google/protobuf/unknown_field_set.h>
-
 #include <catch2/catch.hpp>
 
 #include "common/bytes.h"
+#include "proto/error.pb.h"
 
 namespace parkade::cli {
 
@@ -78,21 +77,16 @@ grpc::Status FakeControl::Watch(grpc::ServerContext*, const v1::WatchRequest* re
 
 grpc::Status ErrorWithReason(grpc::StatusCode code, const std::string& message,
                              const std::string& reason) {
-  using google::protobuf::UnknownFieldSet;
-  const auto encode = [](const UnknownFieldSet& fields) {
-    std::string bytes;
-    REQUIRE(fields.SerializeToString(&bytes));
-    return bytes;
-  };
-  UnknownFieldSet info, any, status;
-  info.AddLengthDelimited(1, reason);
-  info.AddLengthDelimited(2, "parkade.v1");
-  any.AddLengthDelimited(1, "type.googleapis.com/google.rpc.ErrorInfo");
-  any.AddLengthDelimited(2, encode(info));
-  status.AddVarint(1, uint64_t(code));
-  status.AddLengthDelimited(2, message);
-  status.AddLengthDelimited(3, encode(any));
-  return grpc::Status(code, message, encode(status));
+  v1::ErrorInfo info;
+  info.set_reason(reason);
+  info.set_domain("parkade.v1");
+  v1::ErrorStatus status;
+  status.set_code(int32_t(code));
+  status.set_message(message);
+  google::protobuf::Any* detail = status.add_details();
+  detail->set_type_url("type.googleapis.com/google.rpc.ErrorInfo");
+  detail->set_value(info.SerializeAsString());
+  return grpc::Status(code, message, status.SerializeAsString());
 }
 
 v1::Process MakeProcess(int32_t pid, v1::ProcessState state) {
