@@ -26,15 +26,22 @@ Result<void> ReadExactly(int fd, void* to, size_t size, off_t offset) {
   return {};
 }
 
+// Whether nothing was written between these two looks at a record. What was copied between them is
+// whole; the later copy itself need not be, since the writer may begin in the middle of it.
+bool SameWhole(const LedgerRecord& before, const LedgerRecord& after) {
+  return before.sequence % 2 == 0 && before.sequence == after.sequence;
+}
+
 // The seqlock's retry for one record that was odd in the bulk copy. False: left out.
 bool Reread(int fd, size_t index, LedgerRecord* record) {
   const off_t at = off_t(kLedgerHeaderBytes + index * sizeof(LedgerRecord));
   for (const Deadline by = Deadline::InMs(10); !by.Passed(); sched_yield()) {
-    LedgerRecord first, second;
-    if (!ReadExactly(fd, &first, sizeof first, at).ok()) return false;
-    if (!ReadExactly(fd, &second, sizeof second, at).ok()) return false;
-    if (first.sequence % 2 != 0 || first.sequence != second.sequence) continue;
-    *record = second;
+    LedgerRecord copies[3];
+    for (LedgerRecord& copy : copies) {
+      if (!ReadExactly(fd, &copy, sizeof copy, at).ok()) return false;
+    }
+    if (!SameWhole(copies[0], copies[2])) continue;
+    *record = copies[1];
     return true;
   }
   return false;
@@ -61,18 +68,18 @@ Result<LedgerView> ReadLedger(int fd) {
   auto header = ReadLedgerHeader(fd);
   if (!header.ok()) return header.error();
   LedgerView view{*header, {}};
-  std::vector<LedgerRecord> before(header->used_slots), after(header->used_slots);
-  const size_t bytes = before.size() * sizeof(LedgerRecord);
-  // Two copies: a record is whole when its sequence is even and the same in both.
-  for (auto* copy : {&before, &after}) {
-    if (auto r = ReadExactly(fd, copy->data(), bytes, kLedgerHeaderBytes); !r.ok())
+  const size_t count = header->used_slots;
+  std::vector<LedgerRecord> before(count), records(count), after(count);
+  for (auto* copy : {&before, &records, &after}) {
+    if (auto r = ReadExactly(fd, copy->data(), count * sizeof(LedgerRecord), kLedgerHeaderBytes);
+        !r.ok()) {
       return r.error();
+    }
   }
-  view.records.reserve(after.size());
-  for (size_t i = 0; i < after.size(); ++i) {
-    LedgerRecord& r = after[i];
-    const bool whole = r.sequence % 2 == 0 && r.sequence == before[i].sequence;
-    if (!whole && !Reread(fd, i, &r)) continue;
+  view.records.reserve(count);
+  for (size_t i = 0; i < count; ++i) {
+    LedgerRecord& r = records[i];
+    if (!SameWhole(before[i], after[i]) && !Reread(fd, i, &r)) continue;
     if (r.used == 0) continue;
     if (!IsPlace(r.place) || !IsAllocationClass(r.allocation_class))
       return Bad("record out of range");
