@@ -70,7 +70,9 @@ class FakeDriver {
   void OnNativeFree(void (*call)(void*), void* arg);
 
  private:
-  friend struct FakeCalls;
+  friend struct FakeDeviceCalls;
+  friend struct FakeMemoryCalls;
+  friend struct FakeStreamCalls;
 
   struct Handle {
     int fd;

@@ -1,0 +1,177 @@
+// FakeDriver's memory: native by mmap, handles by memfd, addresses by reservations.
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "tests/unit/shim/fake_state.h"
+
+namespace parkade::shim {
+namespace {
+
+// Reserves addresses with the granularity's alignment and nothing behind them.
+CUdeviceptr Reserve(Bytes bytes) {
+  const Bytes padded = bytes + kGranularity;
+  void* map = mmap(nullptr, padded, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (map == MAP_FAILED) return 0;
+  const auto from = reinterpret_cast<CUdeviceptr>(map);
+  const CUdeviceptr base = RoundUp(from, kGranularity);
+  if (base > from) munmap(map, base - from);
+  if (base < from + kGranularity) munmap(Address(base + bytes), from + kGranularity - base);
+  return base;
+}
+
+}  // namespace
+
+struct FakeMemoryCalls {
+  static CUresult MemAlloc(CUdeviceptr* out, size_t bytes) {
+    MutexLock lock(fake->mu_);
+    if (auto r = fake->Begin("cuMemAlloc"); r != CUDA_SUCCESS) return r;
+    if (bytes == 0) return CUDA_ERROR_INVALID_VALUE;
+    if (current_contexts.empty()) return CUDA_ERROR_INVALID_CONTEXT;
+    if (capture_mode != CU_STREAM_CAPTURE_MODE_RELAXED) ++fake->mistakes_;
+    const CUcontext context = current_contexts.back();
+    if (!fake->Room(DeviceOf(context), bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
+    void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    *out = reinterpret_cast<CUdeviceptr>(memory);
+    fake->native_[*out] = {bytes, context};
+    fake->used_[DeviceOf(context)] += bytes;
+    return CUDA_SUCCESS;
+  }
+  static CUresult MemFree(CUdeviceptr ptr) {
+    void (*call)(void*) = nullptr;
+    void* arg = nullptr;
+    {
+      MutexLock lock(fake->mu_);
+      if (auto r = fake->Begin("cuMemFree"); r != CUDA_SUCCESS) return r;
+      const auto it = fake->native_.find(ptr);
+      if (it == fake->native_.end()) return fake->Mistake(CUDA_ERROR_INVALID_VALUE);
+      if (capture_mode != CU_STREAM_CAPTURE_MODE_RELAXED) ++fake->mistakes_;
+      munmap(Address(ptr), it->second.bytes);
+      fake->used_[DeviceOf(it->second.context)] -= it->second.bytes;
+      fake->native_.erase(it);
+      call = fake->on_native_free_;
+      arg = fake->on_native_free_arg_;
+    }
+    if (call != nullptr) call(arg);
+    return CUDA_SUCCESS;
+  }
+
+  static CUresult AddressReserve(CUdeviceptr* out, size_t bytes, size_t, CUdeviceptr,
+                                 unsigned long long) {
+    MutexLock lock(fake->mu_);
+    if (auto r = fake->Begin("cuMemAddressReserve"); r != CUDA_SUCCESS) return r;
+    if (bytes == 0 || bytes % kGranularity != 0) return fake->Mistake(CUDA_ERROR_INVALID_VALUE);
+    const CUdeviceptr base = Reserve(bytes);
+    if (base == 0) return CUDA_ERROR_OUT_OF_MEMORY;
+    fake->reservations_[base] = bytes;
+    *out = base;
+    return CUDA_SUCCESS;
+  }
+  static CUresult AddressFree(CUdeviceptr base, size_t bytes) {
+    MutexLock lock(fake->mu_);
+    if (auto r = fake->Begin("cuMemAddressFree"); r != CUDA_SUCCESS) return r;
+    const auto it = fake->reservations_.find(base);
+    if (it == fake->reservations_.end() || it->second != bytes) {
+      return fake->Mistake(CUDA_ERROR_INVALID_VALUE);
+    }
+    const auto inside = fake->mappings_.lower_bound(base);
+    if (inside != fake->mappings_.end() && inside->first < base + bytes) {
+      return fake->Mistake(CUDA_ERROR_INVALID_VALUE);
+    }
+    munmap(Address(base), bytes);
+    fake->reservations_.erase(it);
+    return CUDA_SUCCESS;
+  }
+  static CUresult Granularity(size_t* out, const CUmemAllocationProp*,
+                              CUmemAllocationGranularity_flags) {
+    *out = kGranularity;
+    return CUDA_SUCCESS;
+  }
+  static CUresult Create(CUmemGenericAllocationHandle* out, size_t bytes,
+                         const CUmemAllocationProp* prop, unsigned long long) {
+    MutexLock lock(fake->mu_);
+    if (auto r = fake->Begin("cuMemCreate"); r != CUDA_SUCCESS) return r;
+    if (bytes == 0 || bytes % kGranularity != 0) return fake->Mistake(CUDA_ERROR_INVALID_VALUE);
+    if (!fake->Room(prop->location.id, bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
+    const int fd = memfd_create("fake-handle", MFD_CLOEXEC);
+    if (fd < 0 || ftruncate(fd, off_t(bytes)) != 0) return CUDA_ERROR_UNKNOWN;
+    *out = ++fake->last_handle_;
+    fake->handles_[*out] = {fd, bytes, *prop, 1, false};
+    fake->used_[prop->location.id] += bytes;
+    return CUDA_SUCCESS;
+  }
+  static CUresult Release(CUmemGenericAllocationHandle handle) {
+    MutexLock lock(fake->mu_);
+    if (auto r = fake->Begin("cuMemRelease"); r != CUDA_SUCCESS) return r;
+    const auto it = fake->handles_.find(handle);
+    if (it == fake->handles_.end() || it->second.released) {
+      return fake->Mistake(CUDA_ERROR_INVALID_VALUE);
+    }
+    it->second.released = true;
+    fake->Unreference(handle);
+    return CUDA_SUCCESS;
+  }
+  static CUresult Map(CUdeviceptr ptr, size_t bytes, size_t offset,
+                      CUmemGenericAllocationHandle handle, unsigned long long) {
+    MutexLock lock(fake->mu_);
+    if (auto r = fake->Begin("cuMemMap"); r != CUDA_SUCCESS) return r;
+    const auto it = fake->handles_.find(handle);
+    if (it == fake->handles_.end() || offset != 0 || bytes != it->second.bytes) {
+      return fake->Mistake(CUDA_ERROR_INVALID_VALUE);
+    }
+    auto reserved = fake->reservations_.upper_bound(ptr);
+    if (reserved == fake->reservations_.begin() ||
+        ptr + bytes > (--reserved)->first + reserved->second || fake->mappings_.contains(ptr)) {
+      return fake->Mistake(CUDA_ERROR_INVALID_VALUE);
+    }
+    mmap(Address(ptr), bytes, PROT_NONE, MAP_SHARED | MAP_FIXED, it->second.fd, 0);
+    ++it->second.references;
+    fake->mappings_[ptr] = {bytes, handle, false};
+    return CUDA_SUCCESS;
+  }
+  static CUresult Unmap(CUdeviceptr ptr, size_t bytes) {
+    MutexLock lock(fake->mu_);
+    if (auto r = fake->Begin("cuMemUnmap"); r != CUDA_SUCCESS) return r;
+    for (Bytes at = 0; at < bytes;) {
+      const auto it = fake->mappings_.find(ptr + at);
+      if (it == fake->mappings_.end()) return fake->Mistake(CUDA_ERROR_INVALID_VALUE);
+      const FakeDriver::Mapping mapping = it->second;
+      mmap(Address(ptr + at), mapping.bytes, PROT_NONE,
+           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+      fake->mappings_.erase(it);
+      fake->Unreference(mapping.handle);
+      at += mapping.bytes;
+    }
+    return CUDA_SUCCESS;
+  }
+  static CUresult SetAccess(CUdeviceptr ptr, size_t bytes, const CUmemAccessDesc* access,
+                            size_t count) {
+    MutexLock lock(fake->mu_);
+    if (auto r = fake->Begin("cuMemSetAccess"); r != CUDA_SUCCESS) return r;
+    if (count != 1 || access->flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE) {
+      return fake->Mistake(CUDA_ERROR_INVALID_VALUE);
+    }
+    for (Bytes at = 0; at < bytes;) {
+      const auto it = fake->mappings_.find(ptr + at);
+      if (it == fake->mappings_.end()) return fake->Mistake(CUDA_ERROR_INVALID_VALUE);
+      mprotect(Address(ptr + at), it->second.bytes, PROT_READ | PROT_WRITE);
+      it->second.accessible = true;
+      at += it->second.bytes;
+    }
+    return CUDA_SUCCESS;
+  }
+};
+
+void FillMemoryCalls(Driver& driver) {
+  driver.mem_alloc = FakeMemoryCalls::MemAlloc;
+  driver.mem_free = FakeMemoryCalls::MemFree;
+  driver.mem_address_reserve = FakeMemoryCalls::AddressReserve;
+  driver.mem_address_free = FakeMemoryCalls::AddressFree;
+  driver.mem_get_allocation_granularity = FakeMemoryCalls::Granularity;
+  driver.mem_create = FakeMemoryCalls::Create;
+  driver.mem_release = FakeMemoryCalls::Release;
+  driver.mem_map = FakeMemoryCalls::Map;
+  driver.mem_unmap = FakeMemoryCalls::Unmap;
+  driver.mem_set_access = FakeMemoryCalls::SetAccess;
+}
+
+}  // namespace parkade::shim
