@@ -100,7 +100,7 @@ CUresult Physical::Import(Account& account, int fd, std::shared_ptr<Physical>* o
   (*out)->shared_ = true;
   CUmemAllocationProp& prop = (*out)->prop;
   prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-  prop.location = {CU_MEM_LOCATION_TYPE_DEVICE, {gpu}};
+  prop.location = {CU_MEM_LOCATION_TYPE_DEVICE, gpu};
   prop.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
   known.live[file.st_ino] = *out;
   return CUDA_SUCCESS;
