@@ -105,13 +105,24 @@ CUresult OnCtxDestroy(Call<decltype(cuCtxDestroy)> call, CUcontext context) {
   return r;
 }
 
-CUresult OnPrimaryCtxEnd(Call<decltype(cuDevicePrimaryCtxRelease)> call, CUdevice device) {
+CUresult OnPrimaryCtxRelease(Call<decltype(cuDevicePrimaryCtxRelease)> call, CUdevice device) {
   GatePass pass;
   const CUcontext context = PrimaryContext(device);
   const CUresult r = call.real(device);
-  // Only the last release ends it; a reset always does.
+  // The libraries of a process share it; only the last release ends it.
   if (r == CUDA_SUCCESS && context != nullptr && FromOutside(call.caller) &&
       PrimaryIsGone(device)) {
+    InShim guard;
+    ContextGoes(context);
+  }
+  return r;
+}
+
+CUresult OnPrimaryCtxReset(Call<decltype(cuDevicePrimaryCtxReset)> call, CUdevice device) {
+  GatePass pass;
+  const CUcontext context = PrimaryContext(device);
+  const CUresult r = call.real(device);
+  if (r == CUDA_SUCCESS && context != nullptr && FromOutside(call.caller)) {
     InShim guard;
     ContextGoes(context);
   }

@@ -29,8 +29,8 @@ CUresult OnCtxFromGreenCtx(Call<decltype(cuCtxFromGreenCtx)> call, CUcontext* ou
 CUresult OnPrimaryCtxRetain(Call<decltype(cuDevicePrimaryCtxRetain)> call, CUcontext* out,
                             CUdevice device);
 CUresult OnCtxDestroy(Call<decltype(cuCtxDestroy)> call, CUcontext context);
-// Release and reset.
-CUresult OnPrimaryCtxEnd(Call<decltype(cuDevicePrimaryCtxRelease)> call, CUdevice device);
+CUresult OnPrimaryCtxRelease(Call<decltype(cuDevicePrimaryCtxRelease)> call, CUdevice device);
+CUresult OnPrimaryCtxReset(Call<decltype(cuDevicePrimaryCtxReset)> call, CUdevice device);
 
 // captures.cc: beginning waits while a pause holds captures back; ending never waits.
 CUresult OnBeginCaptureV1(Call<decltype(cuStreamBeginCapture)> call, CUstream stream);
@@ -49,6 +49,9 @@ CUresult OnMemAlloc(Call<decltype(cuMemAlloc_v2)> call, CUdeviceptr* out, size_t
 CUresult OnMemAllocPitch(Call<decltype(cuMemAllocPitch_v2)> call, CUdeviceptr* out, size_t* pitch,
                          size_t width, size_t height, unsigned element_bytes);
 CUresult OnMemFree(Call<decltype(cuMemFree_v2)> call, CUdeviceptr ptr);
+// Memory of the heap is freed at once, after all work on it has ended: never too early, and what
+// cudaFreeAsync of cudaMalloc's memory promises at the stream's next synchronisation.
+CUresult OnMemFreeAsync(Call<decltype(cuMemFreeAsync)> call, CUdeviceptr ptr, CUstream stream);
 
 // queries.cc: never gated; Triton asks for every argument of a kernel, also while paused.
 CUresult OnPointerGetAttribute(Call<decltype(cuPointerGetAttribute)> call, void* to,

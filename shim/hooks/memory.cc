@@ -73,4 +73,20 @@ CUresult OnMemFree(Call<decltype(cuMemFree_v2)> call, CUdeviceptr ptr) {
   return r;
 }
 
+CUresult OnMemFreeAsync(Call<decltype(cuMemFreeAsync)> call, CUdeviceptr ptr, CUstream stream) {
+  Parts* parts = PartsFor(call.caller);
+  CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
+  // In a capture it would be a node of the graph; the driver refuses that for cuMemAlloc's memory.
+  const bool captures = parts != nullptr && stream != nullptr &&
+                        parts->driver.stream_is_capturing(stream, &capture) == CUDA_SUCCESS &&
+                        capture != CU_STREAM_CAPTURE_STATUS_NONE;
+  if (parts != nullptr && !captures) {
+    InShim guard;
+    CUresult result = CUDA_SUCCESS;
+    if (parts->heap.Free(ptr, &result)) return result;
+  }
+  GatePass pass;
+  return call.real(ptr, stream);
+}
+
 }  // namespace parkade::shim

@@ -207,6 +207,19 @@ TEST_CASE("while the gate is closed allocating waits, and asking and freeing do 
   CHECK(cuMemFree_v2(late) == CUDA_SUCCESS);
 }
 
+TEST_CASE("freeing in stream order frees memory of the heap too") {
+  Context context;
+  CUstream stream;
+  CUdeviceptr p = 0;
+  const uint64_t before = parkade_test_allocations();
+  REQUIRE(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS);
+  REQUIRE(cuMemAlloc_v2(&p, 4096) == CUDA_SUCCESS);
+  CHECK(cuMemFreeAsync(p, stream) == CUDA_SUCCESS);
+  CHECK(parkade_test_allocations() == before);
+  CHECK(cuStreamSynchronize(stream) == CUDA_SUCCESS);
+  CHECK(cuStreamDestroy_v2(stream) == CUDA_SUCCESS);
+}
+
 TEST_CASE("memory dies with its context and not before the last release") {
   const uint64_t before = parkade_test_allocations();
   CUcontext again = nullptr;
