@@ -7,6 +7,7 @@
 #include "shim/cuda/cuda_error.h"
 #include "shim/cuda/in_shim.h"
 #include "shim/cuda/scoped_context.h"
+#include "shim/pause/release_piece.h"
 
 namespace parkade::shim {
 namespace {
@@ -90,7 +91,7 @@ Result<void> Evictor::BeginRange() {
   host_left_ = move.host_bytes;
   for (size_t i = 0; i < move.range->pieces.size(); ++i) {
     if (piece_left_[next_][i] != 0) continue;
-    if (auto r = ReleasePiece(*move.range, move.range->pieces[i]); !r.ok()) return r;
+    if (auto r = Release(*move.range, move.range->pieces[i]); !r.ok()) return r;
   }
   return {};
 }
@@ -180,22 +181,13 @@ Result<void> Evictor::Stored(const Job& job) {
   Range& range = *moves_[job.move].range;
   Bytes& left = piece_left_[job.move][chunk.piece];
   left -= chunk.bytes;
-  return left == 0 ? ReleasePiece(range, range.pieces[chunk.piece]) : Result<void>();
+  return left == 0 ? Release(range, range.pieces[chunk.piece]) : Result<void>();
 }
 
-Result<void> Evictor::ReleasePiece(Range& range, Piece& piece) {
-  const CUdeviceptr at = range.base + piece.offset;
-  CUresult result = tools_.driver.mem_unmap(at, piece.bytes);
-  if (result != CUDA_SUCCESS) {
-    return CudaError(tools_.driver, result, "unmapping 0x%llx", (unsigned long long)at);
-  }
-  result = tools_.driver.mem_release(std::exchange(piece.handle, 0));
-  if (result != CUDA_SUCCESS) {
-    return CudaError(tools_.driver, result, "releasing the memory of 0x%llx",
-                     (unsigned long long)at);
-  }
-  released_bytes_ += piece.bytes;
-  return {};
+Result<void> Evictor::Release(Range& range, Piece& piece) {
+  auto released = ReleasePiece(tools_.driver, range, piece);
+  if (released.ok()) released_bytes_ += piece.bytes;
+  return released;
 }
 
 }  // namespace parkade::shim

@@ -50,7 +50,7 @@ class Evictor {
   Result<void> FinishCopy();
   Result<void> FinishWrites(DiskStage::Patience patience);
   Result<void> Stored(const Job& job);
-  Result<void> ReleasePiece(Range& range, Piece& piece);
+  Result<void> Release(Range& range, Piece& piece);
   RangeBacking& BackingOf(uint32_t move) { return *backings_[move]; }
 
   MoveTools& tools_;

@@ -10,6 +10,7 @@
 #include "shim/cuda/scoped_context.h"
 #include "shim/libc/thread.h"
 #include "shim/pause/evictor.h"
+#include "shim/pause/release_piece.h"
 
 namespace parkade::shim {
 namespace {
@@ -132,12 +133,7 @@ Result<void> Mover::Discard(Range& range, MoveReport* report) {
   InShim ours;
   report->device = range.device;
   for (Piece& piece : range.pieces) {
-    const CUdeviceptr at = range.base + piece.offset;
-    CUresult result = driver_.mem_unmap(at, piece.bytes);
-    if (result == CUDA_SUCCESS) result = driver_.mem_release(std::exchange(piece.handle, 0));
-    if (result != CUDA_SUCCESS) {
-      return CudaError(driver_, result, "discarding the memory of 0x%llx", (unsigned long long)at);
-    }
+    if (auto r = ReleasePiece(driver_, range, piece); !r.ok()) return r;
     report->released_bytes += piece.bytes;
   }
   ledger_.AddMoved(LiveBytes(range));

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 
 #include <catch2/catch.hpp>
 
@@ -16,6 +17,14 @@ inline Fd TemporaryFile(Bytes size) {
   Fd fd(mkostemp(path, O_CLOEXEC));
   REQUIRE(fd.get() >= 0);
   REQUIRE(unlink(path) == 0);
+  REQUIRE(ftruncate(fd.get(), off_t(size)) == 0);
+  return fd;
+}
+
+// The same in memory.
+inline Fd MemoryFile(Bytes size) {
+  Fd fd(memfd_create("parkade-unit", MFD_CLOEXEC));
+  REQUIRE(fd.get() >= 0);
   REQUIRE(ftruncate(fd.get(), off_t(size)) == 0);
   return fd;
 }

@@ -28,8 +28,8 @@ class ParkedProcess {
       : fake(options),
         driver(fake.driver()),
         ledger(std::move(*LedgerWriter::Create())),
-        heap(driver, *ledger),
         pool(driver),
+        heap(driver, *ledger),
         drain(driver, contexts, heap.implicit_wait()),
         freezer(driver, heap, *ledger, pool, drain, FaultyEngine::Make) {
     FaultyEngine::plan = {};
@@ -99,7 +99,8 @@ class ParkedProcess {
     if (policy == wire::Policy::kDisk || policy == wire::Policy::kAuto) {
       if (plan.disk_bytes == 0) plan.disk_bytes = prepared.stats.pausable_bytes;
       for (int i = 0; i < file_count; ++i) {
-        files.push_back(TemporaryFile(RoundUp(plan.disk_bytes / file_count, 4096)));
+        const Bytes size = RoundUp(plan.disk_bytes / file_count, 4096);
+        files.push_back(files_in_memory ? MemoryFile(size) : TemporaryFile(size));
       }
     }
     plan.files = files;
@@ -123,12 +124,13 @@ class ParkedProcess {
   }
 
   int file_count = 1;
+  bool files_in_memory = false;  // faster where the disk does not matter
   FakeDriver fake;
   Driver driver;  // may be changed before anything is called
   Contexts contexts;
   std::unique_ptr<LedgerWriter> ledger;
+  HostPool pool;  // before the heap, whose ranges may hold blocks of it
   Heap heap;
-  HostPool pool;
   Drain drain;
   Freezer freezer;
   std::vector<Buffer> app;
