@@ -1,0 +1,43 @@
+"""A program with a CUDA context that forks and spawns children without one, once for each line of
+its input, and checks its GPU bytes each time. It reaches the driver by ctypes."""
+
+import ctypes
+import os
+import subprocess
+import sys
+
+SIZE = 5 << 20
+
+
+def check(result, what):
+    if result != 0:
+        sys.exit(f"{what}: CUDA error {result}")
+
+
+def main():
+    cuda = ctypes.CDLL("libcuda.so.1")
+    device, context, address = ctypes.c_int(), ctypes.c_void_p(), ctypes.c_uint64()
+    check(cuda.cuInit(0), "cuInit")
+    check(cuda.cuDeviceGet(ctypes.byref(device), 0), "cuDeviceGet")
+    check(cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), device), "cuDevicePrimaryCtxRetain")
+    check(cuda.cuCtxSetCurrent(context), "cuCtxSetCurrent")
+    check(cuda.cuMemAlloc_v2(ctypes.byref(address), ctypes.c_size_t(SIZE)), "cuMemAlloc")
+    wanted = os.urandom(SIZE)
+    check(cuda.cuMemcpyHtoD_v2(address, wanted, ctypes.c_size_t(SIZE)), "cuMemcpyHtoD")
+    print("ready", flush=True)
+    for _ in sys.stdin:
+        child = os.fork()
+        if child == 0:
+            os._exit(7)
+        _, status = os.waitpid(child, 0)
+        if os.waitstatus_to_exitcode(status) != 7:
+            sys.exit(f"the forked child ended with status {status}")
+        subprocess.run(["/bin/true"], check=True)
+        found = ctypes.create_string_buffer(SIZE)
+        check(cuda.cuMemcpyDtoH_v2(found, address, ctypes.c_size_t(SIZE)), "cuMemcpyDtoH")
+        if found.raw != wanted:
+            sys.exit("the bytes on the GPU changed")
+        print("children ended well, bytes right", flush=True)
+
+
+main()

@@ -1,0 +1,80 @@
+"""A pause to a scratch directory that cannot hold the bytes is refused, and nothing is left behind."""
+
+import os
+import pathlib
+import subprocess
+
+import harness
+
+USAGE, NOT_FOUND, RESOURCES = 2, 3, 5
+
+
+def refused(node, app, base, code, word):
+    before = node.gpu_free()
+    done = node.expect(code, "pause", app.pid, "--policy", "disk", "--scratch-dir", base)
+    harness.holds(word in done.err, f"the error about {base} must say {word!r}: {done.err.strip()}")
+    harness.holds(str(base) in done.err, f"the error must name {base}: {done.err.strip()}")
+    harness.equal(node.state(app.pid), "running", f"state after the refused {base}")
+    harness.equal(node.gpu_free(), before, "free bytes after the refusal")
+    if os.path.isdir(base):
+        harness.equal(node.scratch_entries(base), [], f"left in {base}")
+    app.step()
+
+
+def mount(source, target, *options):
+    target.mkdir()
+    done = subprocess.run(["mount", *options, source, target], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise harness.Skip(f"mount is not allowed here: {done.stderr.strip()}")
+    return target
+
+
+def run(node):
+    if os.getuid() != 0:
+        raise harness.Skip("mounting a small disk needs root")
+    image = node.root / "disk.img"
+    with open(image, "wb") as f:
+        f.truncate(24 << 20)
+    subprocess.run(["mkfs.ext4", "-q", image], check=True)
+    mounted = []
+    try:
+        mounted.append(full := mount(image, node.root / "full", "-o", "loop"))
+        mounted.append(tmpfs := mount("tmpfs", node.root / "tmpfs", "-t", "tmpfs"))
+        readonly = node.root / "readonly"
+        mounted.append(mount(node.scratch, readonly, "--bind"))
+        subprocess.run(["mount", "-o", "remount,bind,ro", readonly], check=True)
+        with_bases(node, full, tmpfs, readonly)
+    finally:
+        node.close()
+        for target in reversed(mounted):
+            subprocess.run(["umount", target], check=True)
+
+
+def with_bases(node, full, tmpfs, readonly):
+    missing = node.root / "missing"
+    a_file = node.root / "a-file"
+    a_file.touch()
+    other = pathlib.Path(node.root / "not-allowed")
+    other.mkdir()
+    flags = []
+    for base in (node.scratch, full, tmpfs, readonly, missing, a_file):
+        flags += ["--scratch-dir", base]
+    node.start_daemon(*flags)
+    app = node.stepper("--buffers", 2, "--bytes", "40M")
+    app.step()
+
+    refused(node, app, tmpfs, USAGE, "tmpfs")
+    refused(node, app, missing, NOT_FOUND, "exist")
+    refused(node, app, a_file, USAGE, "director")
+    refused(node, app, readonly, 4, "read-only")
+    refused(node, app, other, USAGE, "allow")
+    refused(node, app, full, RESOURCES, "space")
+
+    # The same request to the good base still works.
+    node.expect(0, "pause", app.pid, "--policy", "disk")
+    node.expect(0, "resume", app.pid)
+    app.step()
+    app.finish()
+
+
+harness.scenario(run)

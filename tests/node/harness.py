@@ -1,0 +1,328 @@
+"""One private Parkade node for one scenario: folders, daemon, programs on the GPU, command line.
+
+A scenario is a program that ends with `harness.scenario(run)`; `run` gets a Node and fails by an
+exception. The GPU is the simulated one, or the machine's where PARKADE_TEST_GPU is `card`.
+"""
+
+import contextlib
+import ctypes
+import json
+import os
+import pathlib
+import queue
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+TREE = pathlib.Path(__file__).resolve().parents[2]
+BUILD = pathlib.Path(os.environ.get("PARKADE_BUILD_DIR", TREE / "build/release")).resolve()
+ON_CARD = os.environ.get("PARKADE_TEST_GPU") == "card"
+SIM_LIBRARIES = BUILD / "sim"
+SHIM = BUILD / "lib/libparkade.so"
+# How long anything may take that has no reason to take long, on a loaded machine under a sanitizer.
+PATIENCE = 30.0
+
+SKIPPED = 77
+
+
+class Skip(Exception):
+    """The machine lacks what the scenario needs; the message says what."""
+
+
+def wait_for(what, condition, deadline=PATIENCE):
+    """Returns the first true value of `condition()`, or fails naming `what`."""
+    end = time.monotonic() + deadline
+    while True:
+        value = condition()
+        if value:
+            return value
+        if time.monotonic() > end:
+            raise AssertionError(f"not within {deadline:g} s: {what}")
+        time.sleep(0.01)
+
+
+def equal(found, wanted, what):
+    if found != wanted:
+        raise AssertionError(f"{what}: {found!r}, must be {wanted!r}")
+
+
+def holds(condition, what):
+    if not condition:
+        raise AssertionError(what)
+
+
+def gone(pid):
+    """Whether the process has ended (a zombie has)."""
+    try:
+        stat = pathlib.Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return True
+    return stat.rpartition(")")[2].split()[0] == "Z"
+
+
+class App:
+    """A program under test. Its standard output is read line by line, its errors go to a file."""
+
+    def __init__(self, command, env, log):
+        self.command = [str(word) for word in command]
+        self.log = log
+        with open(log, "wb") as errors:
+            self.process = subprocess.Popen(
+                self.command, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors
+            )
+        self.pid = self.process.pid
+        self.next_step = 0
+        self._lines = queue.Queue()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self):
+        for line in self.process.stdout:
+            self._lines.put(line.decode(errors="replace").rstrip("\n"))
+        self._lines.put(None)
+
+    def line(self, deadline=PATIENCE):
+        """The next line of output; fails at its end, showing the program's errors."""
+        try:
+            line = self._lines.get(timeout=deadline)
+        except queue.Empty:
+            raise AssertionError(f"pid {self.pid} said nothing for {deadline:g} s") from None
+        if line is None:
+            code = self.process.wait(PATIENCE)
+            raise AssertionError(f"pid {self.pid} ended with {code}: {self.errors()}")
+        return line
+
+    def ready(self, deadline=PATIENCE):
+        """Waits for stepper's first line; from then on `pid` is what stepper says."""
+        match = re.match(r"stepper pid (\d+) ready: (\d+) buffers, (\d+) bytes", self.line(deadline))
+        self.pid = int(match[1])
+        self.buffers, self.bytes = int(match[2]), int(match[3])
+        return self
+
+    def ask_step(self):
+        """Lets stepper begin its next step, without waiting for it."""
+        self.process.stdin.write(b"\n")
+        self.process.stdin.flush()
+
+    def stepped(self, deadline=PATIENCE):
+        """Waits for the step asked for: all bytes were right."""
+        equal(self.line(deadline), f"step {self.next_step} ok bytes={self.bytes}", "stepper's line")
+        self.next_step += 1
+
+    def step(self, deadline=PATIENCE):
+        self.ask_step()
+        self.stepped(deadline)
+
+    def finish(self):
+        """Ends stepper's input and waits for its good end."""
+        self.process.stdin.close()
+        equal(self.line(), f"done after {self.next_step} steps, every byte right", "stepper's last line")
+        equal(self.process.wait(PATIENCE), 0, "stepper's exit code")
+
+    def kill(self):
+        with contextlib.suppress(ProcessLookupError):
+            self.process.kill()
+        self.process.wait(PATIENCE)
+
+    def errors(self):
+        return pathlib.Path(self.log).read_text(errors="replace")
+
+
+class Node:
+    """Folders, a daemon and programs that nobody else sees. Everything ends with the scenario."""
+
+    def __init__(self, gpu_bytes="4G"):
+        BUILD.joinpath("node").mkdir(exist_ok=True)
+        # On the build's disk: scratch must not be on tmpfs. The sockets' paths must be short.
+        self.root = pathlib.Path(tempfile.mkdtemp(dir=BUILD / "node"))
+        self.runtime = pathlib.Path(tempfile.mkdtemp(prefix="parkade-"))
+        self.scratch = self.root / "scratch"
+        for name in ("scratch", "state", "sim"):
+            (self.root / name).mkdir()
+        self.daemon = None
+        self.apps, self.clients = [], []
+        self._logs = 0
+        if not ON_CARD:
+            # In this process too: it asks the simulated NVML.
+            os.environ.update(
+                LD_LIBRARY_PATH=str(SIM_LIBRARIES),
+                SIM_DIR=str(self.root / "sim"),
+                SIM_GPU_BYTES=gpu_bytes,
+                SIM_FAULTS=str(self.root / "faults"),
+            )
+        self.env = dict(os.environ, PARKADE_RUNTIME_DIR=str(self.runtime))
+
+    def log(self, name):
+        self._logs += 1
+        return self.root / f"{self._logs:02}-{name}.log"
+
+    # The daemon.
+
+    def start_daemon(self, *flags):
+        command = [BUILD / "bin/parkaded", "--runtime-dir", self.runtime, "--state-dir", self.root / "state"]
+        if "--scratch-dir" not in flags:
+            command += ["--scratch-dir", self.scratch]
+        self.daemon_log = self.log("daemon")
+        with open(self.daemon_log, "wb") as log:
+            self.daemon = subprocess.Popen(
+                [str(word) for word in [*command, *flags]], env=self.env, stdin=subprocess.DEVNULL, stdout=log, stderr=log
+            )
+        wait_for("the daemon answers", self._daemon_answers)
+
+    def _daemon_answers(self):
+        if self.daemon.poll() is not None:
+            raise AssertionError(f"the daemon ended with {self.daemon.returncode}: {self.daemon_log.read_text()}")
+        return self.cli("ps").code == 0
+
+    def stop_daemon(self):
+        """Orderly: returns its exit code."""
+        self.daemon.terminate()
+        return self.daemon.wait(PATIENCE)
+
+    def kill_daemon(self):
+        self.daemon.kill()
+        self.daemon.wait(PATIENCE)
+
+    # The command line.
+
+    def cli(self, *words, deadline=120):
+        """Runs `parkade WORDS`: a result with code, out and err."""
+        done = subprocess.run(
+            [str(BUILD / "bin/parkade"), *map(str, words)],
+            env=self.env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=deadline, check=False,
+        )
+        done.code, done.out, done.err = done.returncode, done.stdout, done.stderr
+        return done
+
+    def start_cli(self, *words):
+        """Starts `parkade WORDS` and does not wait: its Popen."""
+        process = subprocess.Popen(
+            [str(BUILD / "bin/parkade"), *map(str, words)],
+            env=self.env, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        )
+        self.clients.append(process)
+        return process
+
+    def expect(self, code, *words):
+        """Runs `parkade WORDS` and checks its exit code. An error must be one sentence."""
+        done = self.cli(*words)
+        equal(done.code, code, f"exit code of parkade {' '.join(map(str, words))} ({done.err.strip()})")
+        if code:
+            equal(len(done.err.strip().splitlines()), 1, f"lines of the error {done.err!r}")
+        return done
+
+    def json(self, *words):
+        return json.loads(self.expect(0, "-o", "json", *words).out)
+
+    def processes(self):
+        return self.json("ps")["processes"]
+
+    def process(self, pid):
+        """The daemon's view of one process, or None."""
+        return next((p for p in self.processes() if p["pid"] == pid), None)
+
+    def state(self, pid):
+        found = self.process(pid)
+        return found and found["state"]
+
+    # Programs.
+
+    def start(self, *command, env=None, park=True):
+        """Starts a program, under `parkade run` unless told otherwise."""
+        words = [BUILD / "bin/parkade", "run", "--", *command] if park else command
+        app = App(words, {**self.env, **(env or {})}, self.log(pathlib.Path(str(command[0])).name))
+        self.apps.append(app)
+        return app
+
+    def stepper(self, *options, env=None, park=True):
+        """A stepper that waits for `step()`; listed by the daemon when one runs."""
+        app = self.start(BUILD / "bin/stepper", "--on-input", *options, env=env, park=park).ready()
+        if park and self.daemon and self.daemon.poll() is None:
+            wait_for("the daemon lists the program as running", lambda: self.state(app.pid) == "running")
+        return app
+
+    def faults(self, *lines):
+        """What shall go wrong in the simulated driver, instead of what was said before; see tests/sim."""
+        if ON_CARD:
+            raise Skip("faults come from the simulated driver")
+        fresh = self.root / "faults.new"
+        fresh.write_text("".join(f"{line}\n" for line in lines))
+        fresh.rename(self.root / "faults")  # at once: programs read it at any moment
+
+    # What the scenarios look at.
+
+    def gpu_free(self):
+        """The driver's free bytes of GPU 0, by NVML."""
+        class Memory(ctypes.Structure):
+            _fields_ = [("total", ctypes.c_ulonglong), ("free", ctypes.c_ulonglong), ("used", ctypes.c_ulonglong)]
+
+        folder = "" if ON_CARD else f"{SIM_LIBRARIES}/"
+        nvml = ctypes.CDLL(f"{folder}libnvidia-ml.so.1")
+        device, memory = ctypes.c_void_p(), Memory()
+        equal(nvml.nvmlInit_v2(), 0, "nvmlInit_v2")
+        equal(nvml.nvmlDeviceGetHandleByIndex_v2(0, ctypes.byref(device)), 0, "nvmlDeviceGetHandleByIndex_v2")
+        equal(nvml.nvmlDeviceGetMemoryInfo(device, ctypes.byref(memory)), 0, "nvmlDeviceGetMemoryInfo")
+        return memory.free
+
+    def scratch_entries(self, base=None):
+        """What stands in a scratch base: directories of processes, by name."""
+        root = pathlib.Path(base or self.scratch) / "parkade-v1"
+        return sorted(entry.name for entry in root.iterdir()) if root.is_dir() else []
+
+    def close(self):
+        for app in self.apps:
+            app.kill()
+        for client in self.clients:
+            client.kill()
+            client.wait(PATIENCE)
+        if self.daemon and self.daemon.poll() is None:
+            self.daemon.send_signal(signal.SIGTERM)
+            try:
+                self.daemon.wait(PATIENCE)
+            except subprocess.TimeoutExpired:
+                self.kill_daemon()
+
+    def print_logs(self):
+        for log in sorted(self.root.glob("*.log")):
+            text = log.read_text(errors="replace").strip()
+            print(f"--- {log.name}\n{text[-4000:]}")
+
+    def remove(self):
+        shutil.rmtree(self.runtime, ignore_errors=True)
+        shutil.rmtree(self.root, ignore_errors=True)
+
+
+def card_is_there():
+    try:
+        return ctypes.CDLL("libnvidia-ml.so.1").nvmlInit_v2() == 0
+    except OSError:
+        return False
+
+
+def scenario(run, **node_options):
+    """Gives `run` a Node, ends everything it started, and exits: 0, 1, or 77 when skipped."""
+    if ON_CARD and not card_is_there():
+        print("skipped: no NVIDIA GPU here")
+        sys.exit(SKIPPED)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    node = Node(**node_options)
+    code = 1
+    try:
+        run(node)
+        code = 0
+    except Skip as skip:
+        print(f"skipped: {skip}")
+        code = SKIPPED
+    except (AssertionError, OSError, subprocess.SubprocessError) as error:
+        print(f"{type(error).__name__}: {error}")
+        node.print_logs()
+        raise
+    finally:
+        node.close()
+        node.remove()
+    sys.exit(code)
