@@ -17,7 +17,7 @@ def run(node):
         harness.holds(done.code not in (0, 124), f"{verb} of a killed program must fail, not {done.code}: {done.err}")
         harness.wait_for("the registration is gone", lambda: node.state(app.pid) is None, 1.0)
         harness.wait_for("its scratch is gone", lambda: not node.scratch_entries(), 1.0)
-        harness.wait_for("its GPU memory is free", lambda: node.gpu_free() == free_at_start)
+        harness.wait_for("its GPU memory is free", lambda: node.gpu_free_is(free_at_start))
 
 
 harness.scenario(run)

@@ -19,7 +19,7 @@ def run(node):
         harness.wait_for("the registration is gone", lambda: node.state(app.pid) is None, 1.0)
         left = 1.0 - (time.monotonic() - killed)
         harness.wait_for("its scratch is gone", lambda: not node.scratch_entries(), max(left, 0))
-        harness.wait_for("its GPU memory is free", lambda: node.gpu_free() == free_at_start)
+        harness.wait_for("its GPU memory is free", lambda: node.gpu_free_is(free_at_start))
 
 
 harness.scenario(run)
