@@ -23,7 +23,7 @@ Heap::~Heap() {
     }
     allocations_.clear();
   }
-  GiveBack(std::move(removed));
+  GiveBack(removed);
   wait_.Clear();
 }
 
@@ -179,7 +179,7 @@ bool Heap::Free(CUdeviceptr ptr, CUresult* result) {
       deferred.insert(deferred.end(), claims.begin(), claims.end());
     }
   }
-  GiveBack(std::move(removed));
+  GiveBack(removed);
   *result = r == CUDA_ERROR_OUT_OF_MEMORY ? CUDA_SUCCESS : r;
   return true;
 }
@@ -229,7 +229,7 @@ void Heap::ForgetContext(CUcontext context) {
       }
     }
   }
-  GiveBack(std::move(removed));
+  GiveBack(removed);
 }
 
 Bytes Heap::Trim() {
@@ -238,7 +238,7 @@ Bytes Heap::Trim() {
     MutexLock lock(mu_);
     DetachEmptySlabs(removed);
   }
-  return GiveBack(std::move(removed));
+  return GiveBack(removed);
 }
 
 bool Heap::InRange(CUdeviceptr ptr) const {
@@ -285,7 +285,7 @@ void Heap::DetachEmptySlabs(Removed& removed) {
   for (Range* range : empty) Detach(*range, removed);
 }
 
-Bytes Heap::GiveBack(Removed removed) {
+Bytes Heap::GiveBack(const Removed& removed) {
   for (const Removed::Entry& entry : removed.allocations) {
     if (!entry.slot) continue;  // its Allocate has not published it yet, and will not
     ledger_.Remove(*entry.slot);

@@ -153,8 +153,8 @@ class Heap {
   void Publish(const wire::LedgerRecord& record);
   void Moved(Range* range, RangeState state, wire::Place place);
   void ShowPlaces(const std::vector<Shown>& shown);
-  // Returns the physical bytes.
-  Bytes GiveBack(Removed removed);
+  // Ledger and driver; returns the physical bytes. Backings go with `removed` itself.
+  Bytes GiveBack(const Removed& removed);
 
   const Driver& driver_;
   LedgerWriter& ledger_;

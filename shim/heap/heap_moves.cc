@@ -1,6 +1,5 @@
 // What pause/ does with ranges: takes them for a move, hands them back, counts.
 #include <algorithm>
-#include <utility>
 
 #include "shim/heap/heap.h"
 
@@ -34,7 +33,7 @@ std::vector<Range*> Heap::BeginEviction() {
     }
   }
   ShowPlaces(shown);
-  GiveBack(std::move(removed));
+  GiveBack(removed);
   return ranges;
 }
 
@@ -80,7 +79,7 @@ void Heap::Moved(Range* range, RangeState state, wire::Place place) {
   }
   ledger_.AddResident(device, change);
   ShowPlaces(shown);
-  GiveBack(std::move(removed));
+  GiveBack(removed);
 }
 
 Heap::Totals Heap::Count() const {

@@ -19,6 +19,12 @@ CUdeviceptr Reserve(Bytes bytes) {
   return base;
 }
 
+// Replaces what is at reserved addresses by a handle's memory, or by nothing (-1); no access yet.
+bool PutAt(CUdeviceptr ptr, Bytes bytes, int fd) {
+  const int kind = fd >= 0 ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+  return mmap(Address(ptr), bytes, PROT_NONE, kind | MAP_FIXED, fd, 0) != MAP_FAILED;
+}
+
 }  // namespace
 
 struct FakeMemoryCalls {
@@ -123,7 +129,7 @@ struct FakeMemoryCalls {
         ptr + bytes > (--reserved)->first + reserved->second || fake->mappings_.contains(ptr)) {
       return fake->Mistake(CUDA_ERROR_INVALID_VALUE);
     }
-    mmap(Address(ptr), bytes, PROT_NONE, MAP_SHARED | MAP_FIXED, it->second.fd, 0);
+    if (!PutAt(ptr, bytes, it->second.fd)) return CUDA_ERROR_UNKNOWN;
     ++it->second.references;
     fake->mappings_[ptr] = {bytes, handle, false};
     return CUDA_SUCCESS;
@@ -135,8 +141,7 @@ struct FakeMemoryCalls {
       const auto it = fake->mappings_.find(ptr + at);
       if (it == fake->mappings_.end()) return fake->Mistake(CUDA_ERROR_INVALID_VALUE);
       const FakeDriver::Mapping mapping = it->second;
-      mmap(Address(ptr + at), mapping.bytes, PROT_NONE,
-           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+      if (!PutAt(ptr + at, mapping.bytes, -1)) return CUDA_ERROR_UNKNOWN;
       fake->mappings_.erase(it);
       fake->Unreference(mapping.handle);
       at += mapping.bytes;
