@@ -24,7 +24,7 @@ if(PARKADE_STATIC)
   target_link_libraries(parkade_grpc INTERFACE
     -Wl,--start-group ${archives} ${PARKADE_ABSL_LIBRARIES} -Wl,--end-group
     -static-libstdc++ -static-libgcc)
-  target_sources(parkade_grpc INTERFACE ${CMAKE_CURRENT_LIST_DIR}/older_glibc.c)
+  target_sources(parkade_grpc INTERFACE ${CMAKE_CURRENT_LIST_DIR}/older_glibc.cc)
 else()
   target_link_libraries(parkade_grpc INTERFACE
     -Wl,--as-needed grpc++_reflection grpc++ grpc gpr protobuf ${PARKADE_ABSL_LIBRARIES})

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <sys/random.h>
 
-uint32_t arc4random(void) {
+extern "C" uint32_t arc4random() noexcept {
   uint32_t value;
   ssize_t got;
   do {
