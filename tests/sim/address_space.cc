@@ -3,7 +3,7 @@
 
 #include <sys/mman.h>
 
-#include <cerrno>
+#include <iterator>
 
 namespace parkade::sim {
 namespace {
@@ -156,12 +156,19 @@ CUresult AddressSpace::Unmap(Address at, Bytes bytes) {
   std::map<Address, Mapping> gone;  // settled outside the lock
   MutexLock lock(mu_);
   Entry* entry = Reservation(at);
-  if (entry == nullptr || bytes == 0 || !Exact(entry->mappings, at, bytes))
+  if (entry == nullptr || bytes > entry->range.base + entry->range.bytes - at)
+    return CUDA_ERROR_INVALID_VALUE;
+  auto& mappings = entry->mappings;
+  auto first = mappings.lower_bound(at);
+  if (first != mappings.begin()) {
+    const auto before = std::prev(first);
+    if (before->first + before->second.bytes > at) return CUDA_ERROR_INVALID_VALUE;
+  }
+  const auto end = mappings.lower_bound(at + bytes);
+  if (first == end || std::prev(end)->first + std::prev(end)->second.bytes > at + bytes)
     return CUDA_ERROR_INVALID_VALUE;
   Blank(at, bytes);
-  auto& mappings = entry->mappings;
-  for (auto i = mappings.find(at); i != mappings.end() && i->first < at + bytes;)
-    gone.insert(mappings.extract(i++));
+  while (first != end) gone.insert(mappings.extract(first++));
   return CUDA_SUCCESS;
 }
 
@@ -186,8 +193,10 @@ CUresult AddressSpace::SetAccess(Address at, Bytes bytes, const CUmemAccessDesc*
 
 CUresult AddressSpace::GetAccess(Address at, int gpu, unsigned long long* flags) {
   const auto found = Find(at);
-  if (!found || !found->mapping) return CUDA_ERROR_INVALID_VALUE;
-  *flags = found->mapping->access[size_t(gpu)];
+  if (!found || (!found->mapping && found->range.memory == nullptr))
+    return CUDA_ERROR_INVALID_VALUE;
+  *flags = found->mapping ? found->mapping->access[size_t(gpu)]
+                          : unsigned(CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
   return CUDA_SUCCESS;
 }
 

@@ -61,6 +61,7 @@ class AddressSpace {
   CUresult Reserve(Bytes bytes, Bytes alignment, Address hint, Address* base);
   CUresult FreeReservation(Address base, Bytes bytes);
   CUresult Map(Address at, Bytes bytes, std::shared_ptr<Physical> memory);
+  // Takes every mapping in the range, which may have holes but may not cut a mapping.
   CUresult Unmap(Address at, Bytes bytes);
   CUresult SetAccess(Address at, Bytes bytes, const CUmemAccessDesc* access, size_t count);
   CUresult GetAccess(Address at, int gpu, unsigned long long* flags);

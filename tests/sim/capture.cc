@@ -38,7 +38,10 @@ bool Joined(const Capture& capture) {
 
 CUresult Captures::Begin(const std::shared_ptr<Stream>& stream, CUstreamCaptureMode mode) {
   MutexLock lock(mu_);
-  if (stream->kind == StreamKind::kLegacy) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+  if (stream->kind == StreamKind::kLegacy) {
+    const CUresult result = RefuseLegacy(*stream);
+    return result == CUDA_SUCCESS ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED : result;
+  }
   if (stream->capture != nullptr) return CUDA_ERROR_ILLEGAL_STATE;
   auto capture = std::make_shared<Capture>();
   capture->id = next_id_++;
@@ -57,15 +60,16 @@ CUresult Captures::End(Stream& stream, std::shared_ptr<Graph>* graph) {
   const std::shared_ptr<Capture> capture = stream.capture;
   if (capture == nullptr) return CUDA_ERROR_ILLEGAL_STATE;
   if (capture->origin.get() != &stream) return CUDA_ERROR_STREAM_CAPTURE_UNMATCHED;
-  if (capture->mode != CU_STREAM_CAPTURE_MODE_RELAXED &&
-      capture->owner != std::this_thread::get_id())
-    return CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
+  const bool wrong_thread = capture->mode != CU_STREAM_CAPTURE_MODE_RELAXED &&
+                            capture->owner != std::this_thread::get_id();
   const bool joined = Joined(*capture);
   for (const auto& [member, last] : capture->frontier) member->capture = nullptr;
   capture->frontier.clear();
   std::erase(active_, capture);
-  if (capture->invalidated) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+  const bool invalidated = capture->invalidated;
   capture->invalidated = true;  // for events that were recorded in it
+  if (wrong_thread) return CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
+  if (invalidated) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
   if (!joined) return CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
   *graph = capture->graph;
   return CUDA_SUCCESS;
@@ -90,15 +94,7 @@ CUresult Captures::Record(const std::shared_ptr<Stream>& stream, CUgraphNodeType
                           const Task& task, bool* captured) {
   MutexLock lock(mu_);
   *captured = false;
-  if (stream->kind == StreamKind::kLegacy) {
-    CUresult result = CUDA_SUCCESS;
-    for (const auto& capture : active_) {
-      if (!RecordsBlockingStream(*capture, stream->context)) continue;
-      capture->invalidated = true;
-      result = CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
-    }
-    return result;
-  }
+  if (stream->kind == StreamKind::kLegacy) return RefuseLegacy(*stream);
   Capture* capture = stream->capture.get();
   if (capture == nullptr) return CUDA_SUCCESS;
   if (capture->invalidated) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
@@ -160,8 +156,26 @@ CUresult Captures::RefuseUnsafe() {
   return result;
 }
 
+CUresult Captures::RefuseLegacy(const Stream& legacy) {
+  CUresult result = CUDA_SUCCESS;
+  for (const auto& capture : active_) {
+    if (!RecordsBlockingStream(*capture, legacy.context)) continue;
+    capture->invalidated = true;
+    result = CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
+  }
+  return result;
+}
+
+CUresult Captures::RefuseQuery(const CapturedPoint& event) {
+  MutexLock lock(mu_);
+  if (event.capture == nullptr) return CUDA_SUCCESS;
+  event.capture->invalidated = true;
+  return CUDA_ERROR_CAPTURED_EVENT;
+}
+
 CUresult Captures::RefuseOn(const Stream& stream) {
   MutexLock lock(mu_);
+  if (stream.kind == StreamKind::kLegacy) return RefuseLegacy(stream);
   if (stream.capture == nullptr) return CUDA_SUCCESS;
   if (stream.capture->invalidated) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
   stream.capture->invalidated = true;

@@ -41,7 +41,7 @@ struct CapturedPoint {
   std::vector<size_t> after;
 };
 
-// All captures of the process. Follows what the driver was seen to do (figures in README.md): some
+// All captures of the process. Follows what the driver was seen to do (README.md): some
 // calls invalidate captures of other threads, some only from threads that are not in relaxed mode.
 // Any thread.
 class Captures {
@@ -69,8 +69,10 @@ class Captures {
   // Calls that may not happen during a capture unless the thread is in relaxed mode:
   // STREAM_CAPTURE_ UNSUPPORTED, and the captures in the way are invalidated.
   CUresult RefuseUnsafe();
-  // A wait for, or a query of, `stream` itself.
+  // A wait for, or a query of, `stream` itself, or what else no capture can hold.
   CUresult RefuseOn(const Stream& stream);
+  // A wait for, or a query of, an event.
+  CUresult RefuseQuery(const CapturedPoint& event);
   // Calls on a whole context, from any thread in any mode.
   CUresult RefuseIn(const Context& context);
 
@@ -78,6 +80,8 @@ class Captures {
   static CUresult ExchangeMode(CUstreamCaptureMode* mode);
 
  private:
+  // Any use of the legacy stream while a blocking stream captures.
+  CUresult RefuseLegacy(const Stream& legacy) REQUIRES(mu_);
   static bool InContext(const Capture& capture, const Context& context);
   static bool RecordsBlockingStream(const Capture& capture, const Context& context);
 

@@ -6,9 +6,10 @@ namespace {
 std::atomic<uint64_t> next_context_id{1};
 }
 
-Context::Context(int context_gpu, unsigned context_flags)
+Context::Context(int context_gpu, unsigned context_flags, CUcontext context_handle)
     : gpu(context_gpu),
       id(next_context_id++),
+      handle(context_handle),
       flags(context_flags),
       legacy_(std::make_shared<Stream>(*this, StreamKind::kLegacy, CU_STREAM_DEFAULT, 0)) {}
 
@@ -22,6 +23,14 @@ Point Context::Submit(Stream& stream, Task task, std::vector<Point> after) {
   }
   std::erase_if(after, [](const Point& point) { return point.Reached(); });
   return stream.Push(std::move(after), std::move(task));
+}
+
+std::vector<Point> Context::LegacyTails() {
+  MutexLock lock(mu_);
+  std::vector<Point> tails = {legacy_->Tail()};
+  for (const auto& stream : streams_)
+    if (stream->kind == StreamKind::kBlocking) tails.push_back(stream->Tail());
+  return tails;
 }
 
 CUresult Context::Drain() {

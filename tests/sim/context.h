@@ -32,10 +32,11 @@ struct Context {
     std::set<CUcontext> peers_ GUARDED_BY(mu_);
   };
 
-  Context(int context_gpu, unsigned context_flags);
+  Context(int context_gpu, unsigned context_flags, CUcontext context_handle);
 
   const int gpu;
   const uint64_t id;
+  const CUcontext handle;
   std::atomic<unsigned> flags;
   // Not SUCCESS: an earlier kernel or copy failed, and every later call answers this.
   std::atomic<CUresult> sticky{CUDA_SUCCESS};
@@ -44,6 +45,8 @@ struct Context {
   // Submits `task` to `stream`: behind the legacy stream's work for a blocking stream, behind all
   // blocking streams' work for the legacy stream, and behind `after`.
   Point Submit(Stream& stream, Task task, std::vector<Point> after = {});
+  // What the legacy stream counts as its work: its own and that of the blocking streams.
+  std::vector<Point> LegacyTails();
   // Waits for all work submitted to any stream, and returns the sticky error.
   CUresult Drain();
 

@@ -71,7 +71,6 @@ CUresult Enqueue(Context& context, CUstream handle, CUgraphNodeType type, Task t
 }
 
 CUresult RunToEnd(Context& context, Task task) {
-  if (auto r = Sim().captures.RefuseUnsafe(); r != CUDA_SUCCESS) return r;
   std::shared_ptr<Stream> stream;
   if (auto r = FindStream(context, nullptr, &stream); r != CUDA_SUCCESS) return r;
   if (auto r = Sim().captures.RefuseOn(*stream); r != CUDA_SUCCESS) return r;

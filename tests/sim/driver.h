@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <memory>
 
 #include "common/mutex.h"
@@ -26,6 +27,8 @@ struct Driver {
   Registry<Context, CUcontext> contexts;
   Registry<Stream, CUstream> streams;
   Registry<Event, CUevent> events;
+  // Not SUCCESS: a kernel has failed, and no new context works in this process any more.
+  std::atomic<CUresult> lost{CUDA_SUCCESS};
 };
 
 // Made by cuInit, never destroyed: streams may run until the process is gone. Only after
@@ -35,7 +38,7 @@ Driver& Sim();
 CUresult StartDriver();
 
 // The calling thread's context. INVALID_CONTEXT, CONTEXT_IS_DESTROYED or the context's sticky
-// error.
+// error, in which case *context is set all the same.
 CUresult CurrentContext(std::shared_ptr<Context>* context);
 
 // How an exported function that needs a current context begins.
@@ -45,6 +48,16 @@ CUresult CallIn(Body&& body) {
     std::shared_ptr<Context> context;
     const CUresult result = CurrentContext(&context);
     return result == CUDA_SUCCESS ? body(*context) : result;
+  });
+}
+
+// The same for calls that also answer in a context that a kernel has ruined.
+template <CallName kName, typename Body>
+CUresult CallInAny(Body&& body) {
+  return Call<kName>([&] {
+    std::shared_ptr<Context> context;
+    const CUresult result = CurrentContext(&context);
+    return context != nullptr ? body(*context) : result;
   });
 }
 
@@ -60,7 +73,8 @@ CUresult FindStream(Context& context, CUstream handle, std::shared_ptr<Stream>* 
 
 // Gives `task` to the stream, or to the stream's capture as a node of `type`.
 CUresult Enqueue(Context& context, CUstream handle, CUgraphNodeType type, Task task);
-// For calls that return when their work is done: refused during captures, on the default stream.
+// For calls that return when their work is done: on the default stream, which ends captures of
+// blocking streams.
 CUresult RunToEnd(Context& context, Task task);
 
 }  // namespace parkade::sim

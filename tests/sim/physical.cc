@@ -84,7 +84,7 @@ CUresult Physical::Create(Account& account, int gpu, Bytes bytes, Bytes total,
 CUresult Physical::Import(Account& account, int fd, std::shared_ptr<Physical>* out) {
   const int gpu = GpuOf(fd);
   struct stat file = {};
-  if (gpu < 0 || gpu >= kMaxGpus || fstat(fd, &file) != 0) return CUDA_ERROR_INVALID_VALUE;
+  if (gpu < 0 || gpu >= kMaxGpus || fstat(fd, &file) != 0) return CUDA_ERROR_UNKNOWN;
   SharedMemory& known = Shared();
   MutexLock lock(known.mu);
   if (auto found = known.live.find(file.st_ino); found != known.live.end()) {
@@ -92,7 +92,7 @@ CUresult Physical::Import(Account& account, int fd, std::shared_ptr<Physical>* o
     if (*out != nullptr) return CUDA_SUCCESS;
   }
   Fd own = Reopen(fd);
-  if (!own) return CUDA_ERROR_INVALID_VALUE;
+  if (!own) return CUDA_ERROR_UNKNOWN;
   const Bytes bytes = Bytes(file.st_size);
   if (!account.Hold(file.st_ino, gpu, bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
   std::erase_if(known.lingering, [&](const auto& memory) { return memory.inode == file.st_ino; });

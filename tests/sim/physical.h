@@ -19,7 +19,7 @@ class Physical : public std::enable_shared_from_this<Physical> {
   static CUresult Create(Account& account, int gpu, Bytes bytes, Bytes total,
                          std::shared_ptr<Physical>* out);
   // Takes over memory that another process exported as `fd`, which stays the caller's.
-  // CUDA_ERROR_INVALID_VALUE when `fd` is no such memory.
+  // CUDA_ERROR_UNKNOWN, as on a card, when `fd` is no such memory.
   static CUresult Import(Account& account, int fd, std::shared_ptr<Physical>* out);
   ~Physical();
 

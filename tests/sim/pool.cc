@@ -22,7 +22,7 @@ CUresult Pool::Allocate(Context& context, CUmemoryPool self, Bytes bytes, Addres
     range.kind = RangeKind::kNative;
     range.bytes = bytes;
     range.gpu = gpu;
-    range.context = sim.contexts.HandleOf(&context);
+    range.context = context.handle;
     range.pool = self;
     auto create = [&] {
       return Physical::Create(sim.account, gpu, block, sim.settings.gpu_bytes, &range.memory);

@@ -12,7 +12,7 @@ namespace parkade::sim {
 namespace {
 
 struct Primary {
-  CUcontext context = nullptr;
+  CUcontext context = nullptr;  // stays when the context goes
   int users = 0;
   unsigned flags = 0;
 };
@@ -25,9 +25,12 @@ bool Known(CUdevice gpu) { return gpu >= 0 && gpu < Sim().settings.gpus; }
 
 CUresult OpenContext(int gpu, unsigned flags, CUcontext* handle) {
   Driver& sim = Sim();
+  if (sim.lost != CUDA_SUCCESS) return sim.lost;
   if (!sim.account.Charge(gpu, sim.settings.context_bytes, sim.settings.gpu_bytes))
     return CUDA_ERROR_OUT_OF_MEMORY;
-  *handle = sim.contexts.Add(std::make_shared<Context>(gpu, flags));
+  // Nothing is behind a handle but the registry.
+  if (*handle == nullptr) *handle = reinterpret_cast<CUcontext>(new char);
+  sim.contexts.AddAs(*handle, std::make_shared<Context>(gpu, flags, *handle));
   return CUDA_SUCCESS;
 }
 
@@ -36,7 +39,7 @@ CUresult CloseContext(CUcontext handle) {
   const auto context = sim.contexts.Remove(handle);
   if (context == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
   // Work of a stream that was destroyed early may outlive the handle: see Context.
-  static auto* const graveyard = new Registry<Context, CUcontext>;
+  static auto* const graveyard = new Registry<Context, Context*>;
   graveyard->Add(context);
   context->Drain();
   for (const auto& stream : context->Streams()) {
@@ -53,9 +56,11 @@ CUresult CloseContext(CUcontext handle) {
   return CUDA_SUCCESS;
 }
 
-CUcontext PrimaryContext(int gpu) {
+bool IsPrimary(CUcontext handle) {
   MutexLock lock(primary_mutex);
-  return primaries[size_t(gpu)].context;
+  for (const Primary& primary : primaries)
+    if (handle != nullptr && primary.context == handle) return true;
+  return false;
 }
 
 }  // namespace parkade::sim
@@ -66,7 +71,8 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice gpu) {
     if (!Known(gpu)) return CUDA_ERROR_INVALID_DEVICE;
     MutexLock lock(primary_mutex);
     Primary& primary = primaries[size_t(gpu)];
-    if (primary.context == nullptr) {
+    if (Sim().lost != CUDA_SUCCESS) return CUresult(Sim().lost);
+    if (primary.users == 0) {
       if (auto r = OpenContext(gpu, primary.flags, &primary.context); r != CUDA_SUCCESS) return r;
     }
     ++primary.users;
@@ -83,7 +89,7 @@ CUresult cuDevicePrimaryCtxRelease_v2(CUdevice gpu) {
       MutexLock lock(primary_mutex);
       Primary& primary = primaries[size_t(gpu)];
       if (primary.users == 0) return CUDA_ERROR_INVALID_CONTEXT;
-      if (--primary.users == 0) std::swap(last, primary.context);
+      if (--primary.users == 0) last = primary.context;
     }
     return last == nullptr ? CUDA_SUCCESS : CloseContext(last);
   });
@@ -95,8 +101,9 @@ CUresult cuDevicePrimaryCtxReset_v2(CUdevice gpu) {
     CUcontext last = nullptr;
     {
       MutexLock lock(primary_mutex);
-      std::swap(last, primaries[size_t(gpu)].context);
-      primaries[size_t(gpu)].users = 0;
+      Primary& primary = primaries[size_t(gpu)];
+      if (primary.users != 0) last = primary.context;
+      primary.users = 0;
     }
     return last == nullptr ? CUDA_SUCCESS : CloseContext(last);
   });
@@ -107,7 +114,7 @@ CUresult cuDevicePrimaryCtxGetState(CUdevice gpu, unsigned* flags, int* active) 
     if (!Known(gpu)) return CUDA_ERROR_INVALID_DEVICE;
     MutexLock lock(primary_mutex);
     if (flags != nullptr) *flags = primaries[size_t(gpu)].flags;
-    if (active != nullptr) *active = primaries[size_t(gpu)].context != nullptr;
+    if (active != nullptr) *active = primaries[size_t(gpu)].users != 0;
     return CUDA_SUCCESS;
   });
 }

@@ -20,6 +20,11 @@ class Registry {
     objects_[handle] = std::move(object);
     return handle;
   }
+  // For handles that outlive their object.
+  void AddAs(Handle handle, std::shared_ptr<T> object) {
+    MutexLock lock(mu_);
+    objects_[handle] = std::move(object);
+  }
   // nullptr when the handle is not known.
   std::shared_ptr<T> Find(Handle handle) {
     MutexLock lock(mu_);

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "tests/sim/context.h"
+#include "tests/sim/driver.h"
 
 namespace parkade::sim {
 namespace {
@@ -75,7 +76,8 @@ void Stream::Run() {
     if (context.sticky == CUDA_SUCCESS) {
       const CUresult result = work.task();
       CUresult none = CUDA_SUCCESS;
-      if (result != CUDA_SUCCESS) context.sticky.compare_exchange_strong(none, result);
+      if (result != CUDA_SUCCESS && context.sticky.compare_exchange_strong(none, result))
+        Sim().lost = result;
     }
     work = {};  // what the task owns goes before anybody is told
     timeline_->Advance();

@@ -56,6 +56,16 @@ void FillPiece(void* at, Bytes bytes, uint32_t value, Bytes unit_bytes) {
 
 }  // namespace
 
+CUresult CheckArea(const Area& area, Bytes width, Bytes rows, Wanted wanted, bool write) {
+  for (Bytes row = 0; row < rows && width != 0; ++row) {
+    const auto touch = Sim().addresses.Check(area.base + row * area.pitch, width, write);
+    if (touch == AddressSpace::Touch::kFault || area.base == 0 ||
+        (touch == AddressSpace::Touch::kUnknown && wanted == Wanted::kDevice))
+      return CUDA_ERROR_INVALID_VALUE;
+  }
+  return CUDA_SUCCESS;
+}
+
 CUresult RunCopy(const Copy& copy) {
   for (Bytes row = 0; row < copy.rows; ++row) {
     const CUresult result =

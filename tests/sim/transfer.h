@@ -21,6 +21,11 @@ struct Copy {
   Bytes rows = 1;
 };
 
+// What a call can see of an area before its work is submitted: INVALID_VALUE when device memory in
+// it cannot be touched, or when it is not device memory where that is wanted.
+enum class Wanted { kDevice, kAny };
+CUresult CheckArea(const Area& area, Bytes width, Bytes rows, Wanted wanted, bool write);
+
 // ILLEGAL_ADDRESS when either side is device memory that cannot be touched. On a stream's thread.
 CUresult RunCopy(const Copy& copy);
 

@@ -10,9 +10,16 @@ namespace {
 CUresult Create(CUcontext* context, unsigned flags, CUdevice gpu) {
   if (context == nullptr) return CUDA_ERROR_INVALID_VALUE;
   if (gpu < 0 || gpu >= Sim().settings.gpus) return CUDA_ERROR_INVALID_DEVICE;
-  if (auto r = OpenContext(gpu, flags, context); r != CUDA_SUCCESS) return r;
+  CUcontext fresh = nullptr;
+  if (auto r = OpenContext(gpu, flags, &fresh); r != CUDA_SUCCESS) return r;
+  *context = fresh;
   ContextStack().push_back(*context);
   return CUDA_SUCCESS;
+}
+
+// A primary context that was released can still be made current; calls in it are refused.
+bool Usable(CUcontext context) {
+  return Sim().contexts.Find(context) != nullptr || IsPrimary(context);
 }
 
 // Calls that wait for a whole context end every capture in it.
@@ -51,7 +58,8 @@ CUresult cuCtxDestroy_v2(CUcontext context) {
 
 CUresult cuCtxPushCurrent_v2(CUcontext context) {
   return Call<"cuCtxPushCurrent_v2">([&] {
-    if (Sim().contexts.Find(context) == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+    if (context == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    if (!Usable(context)) return CUDA_ERROR_INVALID_CONTEXT;
     ContextStack().push_back(context);
     return CUDA_SUCCESS;
   });
@@ -69,8 +77,7 @@ CUresult cuCtxPopCurrent_v2(CUcontext* context) {
 
 CUresult cuCtxSetCurrent(CUcontext context) {
   return Call<"cuCtxSetCurrent">([&] {
-    if (context != nullptr && Sim().contexts.Find(context) == nullptr)
-      return CUDA_ERROR_INVALID_CONTEXT;
+    if (context != nullptr && !Usable(context)) return CUDA_ERROR_INVALID_CONTEXT;
     auto& stack = ContextStack();
     if (!stack.empty()) stack.pop_back();
     if (context != nullptr) stack.push_back(context);
@@ -87,7 +94,7 @@ CUresult cuCtxGetCurrent(CUcontext* context) {
 }
 
 CUresult cuCtxGetDevice(CUdevice* gpu) {
-  return CallIn<"cuCtxGetDevice">([&](Context& context) {
+  return CallInAny<"cuCtxGetDevice">([&](Context& context) {
     if (gpu == nullptr) return CUDA_ERROR_INVALID_VALUE;
     *gpu = context.gpu;
     return CUDA_SUCCESS;

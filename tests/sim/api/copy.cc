@@ -16,12 +16,10 @@ bool IsPinnedHost(Address at) {
 }
 
 CUresult Check(const Copy& copy, Side to, Side from) {
-  if (copy.width == 0 || copy.rows == 0) return CUDA_SUCCESS;
-  if (copy.to.base == 0 || copy.from.base == 0) return CUDA_ERROR_INVALID_VALUE;
-  if (to == Side::kDevice && !Sim().addresses.Find(copy.to.base)) return CUDA_ERROR_INVALID_VALUE;
-  if (from == Side::kDevice && !Sim().addresses.Find(copy.from.base))
-    return CUDA_ERROR_INVALID_VALUE;
-  return CUDA_SUCCESS;
+  auto wanted = [](Side side) { return side == Side::kDevice ? Wanted::kDevice : Wanted::kAny; };
+  if (auto r = CheckArea(copy.to, copy.width, copy.rows, wanted(to), true); r != CUDA_SUCCESS)
+    return r;
+  return CheckArea(copy.from, copy.width, copy.rows, wanted(from), false);
 }
 
 Task TaskOf(const Copy& copy) {

@@ -39,7 +39,7 @@ CUresult HostPoint(CUevent handle, Point* point, std::shared_ptr<Event>* event) 
   *event = Sim().events.Find(handle);
   if (*event == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   const auto last = (*event)->Last();
-  if (last.captured.capture != nullptr) return CUDA_ERROR_CAPTURED_EVENT;
+  if (auto r = Sim().captures.RefuseQuery(last.captured); r != CUDA_SUCCESS) return r;
   if (auto r = Sim().captures.RefuseUnsafe(); r != CUDA_SUCCESS) return r;
   *point = last.point;
   return CUDA_SUCCESS;

@@ -1,8 +1,6 @@
 // cuMemHostAlloc and cuMemHostRegister: host memory that the driver knows.
 #include <sys/mman.h>
 
-#include <vector>
-
 #include "tests/sim/driver.h"
 
 using namespace parkade;
@@ -23,18 +21,18 @@ CUresult Allocate(Context& context, void** out, Bytes bytes, unsigned flags) {
   range.base = HostAddress(map);
   range.bytes = pages;
   range.gpu = context.gpu;
-  range.context = Sim().contexts.HandleOf(&context);
+  range.context = context.handle;
   range.flags = flags;
   if (auto r = Sim().addresses.AddHost(std::move(range)); r != CUDA_SUCCESS) return r;
   *out = map;
   return CUDA_SUCCESS;
 }
 
-bool IsMapped(const void* host, Bytes bytes) {
+// Whether every page is there and readable, found out as pinning does: by taking it.
+bool CanPin(const void* host, Bytes bytes) {
   const Address first = HostAddress(host) / 4_KiB * 4_KiB;
   const Address end = RoundUp(HostAddress(host) + bytes, 4_KiB);
-  std::vector<unsigned char> pages((end - first) / 4_KiB);
-  return mincore(reinterpret_cast<void*>(first), end - first, pages.data()) == 0;
+  return madvise(reinterpret_cast<void*>(first), end - first, MADV_POPULATE_READ) == 0;
 }
 
 // The pinned or registered range around `host`, or nothing.
@@ -73,14 +71,17 @@ CUresult cuMemFreeHost(void* host) {
 
 CUresult cuMemHostRegister_v2(void* host, size_t bytes, unsigned flags) {
   return CallIn<"cuMemHostRegister_v2">([&](Context& context) {
-    if (host == nullptr || bytes == 0 || !IsMapped(host, bytes)) return CUDA_ERROR_INVALID_VALUE;
+    if (host == nullptr || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
     if (auto r = Sim().captures.RefuseUnsafe(); r != CUDA_SUCCESS) return r;
+    const auto known = Sim().addresses.Find(HostAddress(host));
+    if ((known && known->range.kind != RangeKind::kRegistered) || !CanPin(host, bytes))
+      return CUDA_ERROR_INVALID_VALUE;
     Range range;
     range.kind = RangeKind::kRegistered;
     range.base = HostAddress(host);
     range.bytes = bytes;
     range.gpu = context.gpu;
-    range.context = Sim().contexts.HandleOf(&context);
+    range.context = context.handle;
     range.flags = flags;
     return Sim().addresses.AddHost(std::move(range));
   });
@@ -90,9 +91,9 @@ CUresult cuMemHostUnregister(void* host) {
   return CallIn<"cuMemHostUnregister">([&](Context& context) {
     if (auto r = Sim().captures.RefuseUnsafe(); r != CUDA_SUCCESS) return r;
     const CUresult result = context.Drain();
-    if (!Sim().addresses.Remove(HostAddress(host), RangeKind::kRegistered))
-      return CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
-    return result;
+    if (Sim().addresses.Remove(HostAddress(host), RangeKind::kRegistered)) return result;
+    return Sim().addresses.Find(HostAddress(host)) ? CUDA_ERROR_INVALID_VALUE
+                                                   : CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
   });
 }
 

@@ -46,11 +46,11 @@ CUresult OpenToken(Context& context, const Token& token, Address* base) {
     const Fd fd(open(path.c_str(), O_RDWR | O_CLOEXEC));
     Range range;
     range.kind = RangeKind::kImported;
-    range.context = Sim().contexts.HandleOf(&context);
+    range.context = context.handle;
     if (!fd) return CUDA_ERROR_INVALID_VALUE;
-    if (auto r = Physical::Import(Sim().account, fd.get(), &range.memory); r != CUDA_SUCCESS)
-      return r;
-    if (range.memory->inode() != token.inode) return CUDA_ERROR_INVALID_VALUE;
+    if (Physical::Import(Sim().account, fd.get(), &range.memory) != CUDA_SUCCESS ||
+        range.memory->inode() != token.inode)
+      return CUDA_ERROR_INVALID_VALUE;
     range.gpu = range.memory->gpu();
     range.bytes = range.memory->bytes();
     if (auto r = Sim().addresses.Place(std::move(range), &opened.base); r != CUDA_SUCCESS) return r;

@@ -20,7 +20,7 @@ CUresult Allocate(Context& context, RangeKind kind, Bytes bytes, CUdeviceptr* ou
   range.kind = kind;
   range.bytes = bytes;
   range.gpu = context.gpu;
-  range.context = sim.contexts.HandleOf(&context);
+  range.context = context.handle;
   if (auto r = Physical::Create(sim.account, context.gpu, Footprint(bytes), sim.settings.gpu_bytes,
                                 &range.memory);
       r != CUDA_SUCCESS)

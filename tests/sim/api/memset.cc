@@ -18,8 +18,7 @@ struct Fill {
 CUresult Check(const Fill& fill) {
   if (fill.to.base % fill.unit_bytes != 0 || fill.to.pitch % fill.unit_bytes != 0)
     return CUDA_ERROR_INVALID_VALUE;
-  const bool empty = fill.width == 0 || fill.rows == 0;
-  return empty || Sim().addresses.Find(fill.to.base) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+  return CheckArea(fill.to, fill.width, fill.rows, Wanted::kDevice, true);
 }
 
 Task TaskOf(const Fill& fill) {

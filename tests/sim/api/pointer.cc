@@ -1,9 +1,8 @@
 // cuPointerGetAttribute(s) and cuMemGetAddressRange: what an address is. Native memory and memory
-// of cuMemCreate differ where they were seen to differ on a card (figures in README.md).
+// of cuMemCreate differ where they were seen to differ on a card (README.md).
 #include <cstring>
 
 #include "tests/sim/driver.h"
-#include "tests/sim/primary.h"
 
 using namespace parkade;
 using namespace parkade::sim;
@@ -20,10 +19,8 @@ const Physical* MemoryOf(const Found& found) {
   return found.mapping ? found.mapping->memory.get() : found.range.memory.get();
 }
 
-// VMM memory belongs to no context; the driver names the device's primary one.
-CUcontext ContextOf(const Found& found) {
-  return found.mapping ? PrimaryContext(found.mapping->memory->gpu()) : found.range.context;
-}
+// Memory of cuMemCreate belongs to no context.
+CUcontext ContextOf(const Found& found) { return found.mapping ? nullptr : found.range.context; }
 
 int GpuOf(const Found& found) {
   return found.mapping ? found.mapping->memory->gpu() : found.range.gpu;
@@ -41,6 +38,7 @@ CUresult Attribute(CUpointer_attribute attribute, const Found& found, Address at
   const Physical* memory = MemoryOf(found);
   const bool unmapped = !host && memory == nullptr;
   const bool vmm = found.mapping.has_value();
+  const bool native = found.range.kind == RangeKind::kNative;
   if (unmapped && attribute != CU_POINTER_ATTRIBUTE_RANGE_START_ADDR &&
       attribute != CU_POINTER_ATTRIBUTE_RANGE_SIZE && attribute != CU_POINTER_ATTRIBUTE_MAPPED)
     return CUDA_ERROR_INVALID_VALUE;
@@ -62,7 +60,7 @@ CUresult Attribute(CUpointer_attribute attribute, const Found& found, Address at
     case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
       return Put(data, GpuOf(found));
     case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
-      return Put<unsigned>(data, found.range.kind == RangeKind::kNative);
+      return Put<unsigned>(data, native);
     case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
       return Put(data, found.range.base);
     case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
@@ -72,7 +70,7 @@ CUresult Attribute(CUpointer_attribute attribute, const Found& found, Address at
     case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
       return Put<unsigned long long>(data, vmm ? memory->prop.requestedHandleTypes : 0);
     case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
-      return Put<unsigned>(data, vmm ? memory->prop.allocFlags.gpuDirectRDMACapable : !host);
+      return Put<unsigned>(data, vmm ? memory->prop.allocFlags.gpuDirectRDMACapable : native);
     case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
       return Put<unsigned>(data, vmm ? found.mapping->access[size_t(GpuOf(found))]
                                      : unsigned(CU_MEM_ACCESS_FLAGS_PROT_READWRITE));
@@ -85,7 +83,7 @@ CUresult Attribute(CUpointer_attribute attribute, const Found& found, Address at
     case CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID:
       return Put<unsigned long long>(data, memory != nullptr ? memory->inode() : found.range.id);
     case CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE:
-      return Put<unsigned>(data, !host && !vmm);
+      return Put<unsigned>(data, native);
     default:
       return CUDA_ERROR_INVALID_VALUE;
   }
@@ -114,7 +112,7 @@ Bytes SizeOf(CUpointer_attribute attribute) {
 }  // namespace
 
 CUresult cuPointerGetAttribute(void* data, CUpointer_attribute attribute, CUdeviceptr at) {
-  return CallIn<"cuPointerGetAttribute">([&](Context&) {
+  return CallInAny<"cuPointerGetAttribute">([&](Context&) {
     const auto found = Sim().addresses.Find(at);
     if (data == nullptr || !found) return CUDA_ERROR_INVALID_VALUE;
     return Attribute(attribute, *found, at, data);
@@ -123,7 +121,7 @@ CUresult cuPointerGetAttribute(void* data, CUpointer_attribute attribute, CUdevi
 
 CUresult cuPointerGetAttributes(unsigned count, CUpointer_attribute* attributes, void** data,
                                 CUdeviceptr at) {
-  return CallIn<"cuPointerGetAttributes">([&](Context&) {
+  return CallInAny<"cuPointerGetAttributes">([&](Context&) {
     if (attributes == nullptr || data == nullptr) return CUDA_ERROR_INVALID_VALUE;
     const auto found = Sim().addresses.Find(at);
     for (unsigned i = 0; i < count; ++i) {

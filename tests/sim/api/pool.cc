@@ -41,6 +41,7 @@ CUresult Allocate(Context& context, CUmemoryPool handle, CUstream stream_handle,
   if (auto r = FindStream(context, stream_handle, &stream); r != CUDA_SUCCESS) return r;
   // In a capture this would have to become an allocation node.
   if (auto r = Sim().captures.RefuseOn(*stream); r != CUDA_SUCCESS) return r;
+  if (auto r = Sim().captures.RefuseUnsafe(); r != CUDA_SUCCESS) return r;
   Address base = 0;
   const CUresult result = pool->Allocate(context, handle, bytes, &base);
   if (result == CUDA_SUCCESS) *out = base;
@@ -112,6 +113,7 @@ CUresult cuMemPoolDestroy(CUmemoryPool handle) {
 
 CUresult cuMemPoolTrimTo(CUmemoryPool handle, size_t keep) {
   return CallWith<"cuMemPoolTrimTo">(handle, [&](Pool& pool) {
+    if (auto r = Sim().captures.RefuseUnsafe(); r != CUDA_SUCCESS) return r;
     pool.Trim(keep);
     return CUDA_SUCCESS;
   });
@@ -147,6 +149,7 @@ CUresult cuMemFreeAsync(CUdeviceptr base, CUstream stream_handle) {
     std::shared_ptr<Stream> stream;
     if (auto r = FindStream(context, stream_handle, &stream); r != CUDA_SUCCESS) return r;
     if (auto r = Sim().captures.RefuseOn(*stream); r != CUDA_SUCCESS) return r;
+    if (auto r = Sim().captures.RefuseUnsafe(); r != CUDA_SUCCESS) return r;
     const auto pool = FindPool(found->range.pool);
     return Enqueue(context, stream_handle, CU_GRAPH_NODE_TYPE_MEM_FREE, [base, pool] {
       if (pool != nullptr) return pool->Free(base);

@@ -38,7 +38,10 @@ CUdriverProcAddressQueryResult Resolve(const char* name, int version, bool per_t
 // callers may leave out, tells why.
 CUresult GetProcAddress(const char* symbol, void** pfn, int version, cuuint64_t flags,
                         CUdriverProcAddressQueryResult* status) {
-  if (symbol == nullptr || pfn == nullptr || version > kDriverVersion)
+  constexpr cuuint64_t kFlags =
+      CU_GET_PROC_ADDRESS_LEGACY_STREAM | CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
+  if (symbol == nullptr || pfn == nullptr || version > kDriverVersion || (flags & ~kFlags) != 0 ||
+      flags == kFlags)
     return CUDA_ERROR_INVALID_VALUE;
   const auto result =
       Resolve(symbol, version, (flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM) != 0, pfn);
@@ -61,9 +64,18 @@ CUresult cuDriverGetVersion(int* version) {
   });
 }
 
+// The first form has no status and says NOT_FOUND instead, leaving the pointer as it was.
 CUresult cuGetProcAddress(const char* symbol, void** pfn, int version, cuuint64_t flags) {
-  return CallAnyTime<"cuGetProcAddress">(
-      [&] { return GetProcAddress(symbol, pfn, version, flags, nullptr); });
+  return CallAnyTime<"cuGetProcAddress">([&] {
+    void* found = nullptr;
+    const CUresult result = pfn == nullptr
+                                ? CUDA_ERROR_INVALID_VALUE
+                                : GetProcAddress(symbol, &found, version, flags, nullptr);
+    if (result != CUDA_SUCCESS) return result;
+    if (found == nullptr) return CUDA_ERROR_NOT_FOUND;
+    *pfn = found;
+    return CUDA_SUCCESS;
+  });
 }
 
 CUresult cuGetProcAddress_v2(const char* symbol, void** pfn, int version, cuuint64_t flags,

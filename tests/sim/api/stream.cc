@@ -14,24 +14,18 @@ CUresult Create(Context& context, CUstream* out, unsigned flags, int priority) {
   return CUDA_SUCCESS;
 }
 
-// The point that a wait for `handle` waits for. Refused while captures are in the way.
-CUresult WaitPoint(Context& context, CUstream handle, Point* point) {
+// The points that a wait for `handle` waits for. Refused while captures are in the way.
+CUresult WaitPoints(Context& context, CUstream handle, std::vector<Point>* points) {
   std::shared_ptr<Stream> stream;
   if (auto r = FindStream(context, handle, &stream); r != CUDA_SUCCESS) return r;
   Captures& captures = Sim().captures;
   if (auto r = captures.RefuseOn(*stream); r != CUDA_SUCCESS) return r;
   if (auto r = captures.RefuseUnsafe(); r != CUDA_SUCCESS) return r;
-  if (stream->kind != StreamKind::kLegacy) {
-    *point = stream->Tail();
-    return CUDA_SUCCESS;
+  if (stream->kind == StreamKind::kLegacy) {
+    *points = context.LegacyTails();
+  } else {
+    *points = {stream->Tail()};
   }
-  // The legacy stream is done when the blocking streams are.
-  bool captured = false;
-  auto nothing = [] { return CUDA_SUCCESS; };
-  if (auto r = captures.Record(stream, CU_GRAPH_NODE_TYPE_EMPTY, nothing, &captured);
-      r != CUDA_SUCCESS)
-    return r;
-  *point = context.Submit(*stream, nothing);
   return CUDA_SUCCESS;
 }
 
@@ -70,18 +64,19 @@ CUresult cuStreamDestroy_v2(CUstream handle) {
 
 CUresult cuStreamQuery(CUstream handle) {
   return CallIn<"cuStreamQuery">([&](Context& context) {
-    Point point;
-    if (auto r = WaitPoint(context, handle, &point); r != CUDA_SUCCESS) return r;
-    if (!point.Reached()) return CUDA_ERROR_NOT_READY;
+    std::vector<Point> points;
+    if (auto r = WaitPoints(context, handle, &points); r != CUDA_SUCCESS) return r;
+    for (const Point& point : points)
+      if (!point.Reached()) return CUDA_ERROR_NOT_READY;
     return CUresult(context.sticky);
   });
 }
 
 CUresult cuStreamSynchronize(CUstream handle) {
   return CallIn<"cuStreamSynchronize">([&](Context& context) {
-    Point point;
-    if (auto r = WaitPoint(context, handle, &point); r != CUDA_SUCCESS) return r;
-    point.Wait();
+    std::vector<Point> points;
+    if (auto r = WaitPoints(context, handle, &points); r != CUDA_SUCCESS) return r;
+    for (const Point& point : points) point.Wait();
     return CUresult(context.sticky);
   });
 }
@@ -116,14 +111,14 @@ CUresult cuStreamGetDevice(CUstream handle, CUdevice* gpu) {
 
 CUresult cuStreamGetCtx(CUstream handle, CUcontext* context) {
   return CallOn<"cuStreamGetCtx">(handle, [&](Stream& stream) {
-    *context = Sim().contexts.HandleOf(&stream.context);
+    *context = stream.context.handle;
     return CUDA_SUCCESS;
   });
 }
 
 CUresult cuStreamGetCtx_v2(CUstream handle, CUcontext* context, CUgreenCtx* green) {
   return CallOn<"cuStreamGetCtx_v2">(handle, [&](Stream& stream) {
-    *context = Sim().contexts.HandleOf(&stream.context);
+    *context = stream.context.handle;
     if (green != nullptr) *green = nullptr;
     return CUDA_SUCCESS;
   });

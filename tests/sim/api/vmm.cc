@@ -13,12 +13,14 @@ class Handles {
  public:
   CUmemGenericAllocationHandle Add(std::shared_ptr<Physical> memory) {
     MutexLock lock(mu_);
-    auto& handle = by_memory_[memory.get()];
-    if (handle == 0) handle = next_++;
-    Entry& entry = entries_[handle];
-    entry.memory = std::move(memory);
-    ++entry.uses;
-    return handle;
+    return Make(std::move(memory));
+  }
+  CUmemGenericAllocationHandle Retain(std::shared_ptr<Physical> memory) {
+    MutexLock lock(mu_);
+    const auto known = by_memory_.find(memory.get());
+    if (known == by_memory_.end()) return Make(std::move(memory));
+    ++entries_[known->second].uses;
+    return known->second;
   }
   std::shared_ptr<Physical> Find(CUmemGenericAllocationHandle handle) {
     MutexLock lock(mu_);
@@ -32,7 +34,7 @@ class Handles {
     if (found == entries_.end()) return false;
     if (--found->second.uses == 0) {
       last = std::move(found->second.memory);
-      by_memory_.erase(last.get());
+      if (by_memory_[last.get()] == handle) by_memory_.erase(last.get());
       entries_.erase(found);
     }
     return true;
@@ -43,6 +45,11 @@ class Handles {
     std::shared_ptr<Physical> memory;
     int uses = 0;
   };
+  CUmemGenericAllocationHandle Make(std::shared_ptr<Physical> memory) REQUIRES(mu_) {
+    by_memory_.emplace(memory.get(), next_);
+    entries_[next_] = {std::move(memory), 1};
+    return next_++;
+  }
   Mutex mu_;
   std::unordered_map<CUmemGenericAllocationHandle, Entry> entries_ GUARDED_BY(mu_);
   std::unordered_map<const Physical*, CUmemGenericAllocationHandle> by_memory_ GUARDED_BY(mu_);
@@ -110,8 +117,7 @@ CUresult cuMemMap(CUdeviceptr at, size_t bytes, size_t offset, CUmemGenericAlloc
                   unsigned long long flags) {
   return Call<"cuMemMap">([&] {
     auto memory = AllHandles().Find(handle);
-    if (memory == nullptr || flags != 0 || bytes == 0 || offset + bytes > memory->bytes())
-      return CUDA_ERROR_INVALID_VALUE;
+    if (memory == nullptr || flags != 0 || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
     if (offset != 0 || bytes != memory->bytes()) return CUDA_ERROR_NOT_SUPPORTED;
     return Sim().addresses.Map(at, bytes, std::move(memory));
   });
@@ -126,9 +132,8 @@ CUresult cuMemSetAccess(CUdeviceptr at, size_t bytes, const CUmemAccessDesc* acc
     if (access == nullptr || count == 0) return CUDA_ERROR_INVALID_VALUE;
     for (size_t i = 0; i < count; ++i) {
       const auto& location = access[i].location;
-      if (location.type != CU_MEM_LOCATION_TYPE_DEVICE || location.id < 0 ||
-          location.id >= Sim().settings.gpus)
-        return CUDA_ERROR_INVALID_DEVICE;
+      if (location.type != CU_MEM_LOCATION_TYPE_DEVICE) return CUDA_ERROR_NOT_SUPPORTED;
+      if (location.id < 0 || location.id >= Sim().settings.gpus) return CUDA_ERROR_INVALID_VALUE;
       if (access[i].flags != CU_MEM_ACCESS_FLAGS_PROT_NONE &&
           access[i].flags != CU_MEM_ACCESS_FLAGS_PROT_READ &&
           access[i].flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
@@ -143,6 +148,7 @@ CUresult cuMemGetAccess(unsigned long long* flags, const CUmemLocation* location
     if (flags == nullptr || location == nullptr || location->id < 0 ||
         location->id >= Sim().settings.gpus)
       return CUDA_ERROR_INVALID_VALUE;
+    *flags = 0;
     return Sim().addresses.GetAccess(at, location->id, flags);
   });
 }
@@ -198,7 +204,7 @@ CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle* handle, void*
   return Call<"cuMemRetainAllocationHandle">([&] {
     const auto found = Sim().addresses.Find(reinterpret_cast<Address>(at));
     if (handle == nullptr || !found || !found->mapping) return CUDA_ERROR_INVALID_VALUE;
-    *handle = AllHandles().Add(found->mapping->memory);
+    *handle = AllHandles().Retain(found->mapping->memory);
     return CUDA_SUCCESS;
   });
 }

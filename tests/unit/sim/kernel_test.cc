@@ -1,4 +1,4 @@
-// Kernels: built-in ones, twins of the program's own, parameters, and what a bad address does.
+// Kernels: built-in ones, twins of the program's own, and their parameters.
 #include "tests/sim/host_kernel.h"
 #include "tests/unit/sim/gpu.h"
 
@@ -81,25 +81,4 @@ TEST_CASE("kernels that nobody has are not found") {
   REQUIRE(cuModuleGetFunction(&function, module, "add_words") == CUDA_ERROR_NOT_FOUND);
   REQUIRE(cuModuleLoadData(&module, "SIMK nowhere") == CUDA_SUCCESS);
   REQUIRE(cuModuleGetFunction(&function, module, "nowhere") == CUDA_ERROR_NOT_FOUND);
-}
-
-TEST_CASE("a launch on an unmapped address is accepted, and the context is lost at the next wait") {
-  REQUIRE(cuInit(0) == CUDA_SUCCESS);
-  CUcontext own = nullptr;
-  REQUIRE(cuCtxCreate(&own, nullptr, 0, 0) == CUDA_SUCCESS);
-  CUdeviceptr p = 0;
-  REQUIRE(cuMemAddressReserve(&p, 2_MiB, 0, 0, 0) == CUDA_SUCCESS);
-  const CUfunction add = Find("any", "add_words");
-  uint64_t n = 32;
-  uint32_t one = 1;
-  void* parameters[] = {&p, &n, &one};
-  REQUIRE(Launch1(add, parameters) == CUDA_SUCCESS);
-  REQUIRE(cuCtxSynchronize() == CUDA_ERROR_ILLEGAL_ADDRESS);
-  size_t free = 0, total = 0;
-  REQUIRE(cuMemGetInfo(&free, &total) == CUDA_ERROR_ILLEGAL_ADDRESS);
-  REQUIRE(Launch1(add, parameters) == CUDA_ERROR_ILLEGAL_ADDRESS);
-  REQUIRE(cuCtxDestroy(own) == CUDA_SUCCESS);
-  const Gpu gpu;
-  REQUIRE(cuMemGetInfo(&free, &total) == CUDA_SUCCESS);
-  REQUIRE(cuMemAddressFree(p, 2_MiB) == CUDA_SUCCESS);
 }

@@ -102,8 +102,47 @@ TEST_CASE("host memory is registered once and unregistered by its base") {
   REQUIRE(cuMemHostRegister(base, 2 << 20, 0) == CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
   REQUIRE(cuMemHostRegister(base + (1 << 20), 2 << 20, 0) ==
           CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
-  REQUIRE(cuMemHostUnregister(base + 4096) == CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
+  REQUIRE(cuMemHostUnregister(base + 4096) == CUDA_ERROR_INVALID_VALUE);
   REQUIRE(cuMemHostUnregister(base) == CUDA_SUCCESS);
   REQUIRE(cuMemHostUnregister(base) == CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
   REQUIRE(cuMemHostRegister(reinterpret_cast<void*>(0x1000), 4096, 0) == CUDA_ERROR_INVALID_VALUE);
+  const Buffer device(4096);
+  REQUIRE(cuMemHostRegister(reinterpret_cast<void*>(device.at()), 4096, 0) ==
+          CUDA_ERROR_INVALID_VALUE);
+}
+
+TEST_CASE("copies and fills outside of memory are refused at once and leave the context alone") {
+  const Gpu gpu;
+  const Buffer buffer(4_MiB);
+  CUdeviceptr reserved = 0;
+  REQUIRE(cuMemAddressReserve(&reserved, 2_MiB, 0, 0, 0) == CUDA_SUCCESS);
+  char host[64] = {};
+  for (const CUdeviceptr at : {buffer.at() + 4_MiB - 8, reserved, CUdeviceptr(0x12345000)}) {
+    REQUIRE(cuMemcpyHtoD(at, host, sizeof host) == CUDA_ERROR_INVALID_VALUE);
+    REQUIRE(cuMemcpyDtoH(host, at, sizeof host) == CUDA_ERROR_INVALID_VALUE);
+    REQUIRE(cuMemcpyHtoDAsync(at, host, sizeof host, nullptr) == CUDA_ERROR_INVALID_VALUE);
+    REQUIRE(cuMemsetD8(at, 1, sizeof host) == CUDA_ERROR_INVALID_VALUE);
+    REQUIRE(cuMemsetD8Async(at, 1, sizeof host, nullptr) == CUDA_ERROR_INVALID_VALUE);
+    REQUIRE(cuMemsetD8(at, 1, 0) == CUDA_SUCCESS);
+  }
+  REQUIRE(cuCtxSynchronize() == CUDA_SUCCESS);
+  REQUIRE(cuMemAddressFree(reserved, 2_MiB) == CUDA_SUCCESS);
+}
+
+TEST_CASE("a primary context keeps its handle when it comes back, and nothing else") {
+  CUcontext first = nullptr;
+  CUdeviceptr at = 0;
+  {
+    const Gpu gpu;
+    first = gpu.context();
+    REQUIRE(cuMemAlloc(&at, 4096) == CUDA_SUCCESS);
+  }
+  REQUIRE(cuCtxPushCurrent(first) == CUDA_SUCCESS);
+  CUdeviceptr other = 0;
+  REQUIRE(cuMemAlloc(&other, 4096) == CUDA_ERROR_CONTEXT_IS_DESTROYED);
+  CUcontext popped = nullptr;
+  REQUIRE(cuCtxPopCurrent(&popped) == CUDA_SUCCESS);
+  const Gpu gpu;
+  REQUIRE(gpu.context() == first);
+  REQUIRE(cuMemFree(at) == CUDA_ERROR_INVALID_VALUE);
 }

@@ -53,7 +53,7 @@ TEST_CASE("a handle is mapped whole or not at all") {
   const auto handle = Create(gpu, 4_MiB);
   REQUIRE(cuMemMap(at, 2_MiB, 2_MiB, handle, 0) == CUDA_ERROR_NOT_SUPPORTED);
   REQUIRE(cuMemMap(at, 2_MiB, 0, handle, 0) == CUDA_ERROR_NOT_SUPPORTED);
-  REQUIRE(cuMemMap(at, 8_MiB, 0, handle, 0) == CUDA_ERROR_INVALID_VALUE);
+  REQUIRE(cuMemMap(at, 8_MiB, 0, handle, 0) == CUDA_ERROR_NOT_SUPPORTED);
   REQUIRE(cuMemMap(at, 4_MiB, 0, handle, 0) == CUDA_SUCCESS);
   REQUIRE(cuMemMap(at + 2_MiB, 4_MiB, 0, handle, 0) == CUDA_ERROR_INVALID_VALUE);
   REQUIRE(cuMemMap(at + 4_MiB, 4_MiB, 0, handle, 0) == CUDA_SUCCESS);
@@ -66,6 +66,20 @@ TEST_CASE("a handle is mapped whole or not at all") {
   REQUIRE(cuMemAddressFree(at, 8_MiB) == CUDA_SUCCESS);
 }
 
+TEST_CASE("unmapping takes all mappings of a range with holes, and cuts none") {
+  const Gpu gpu;
+  const CUdeviceptr at = Reserve(12_MiB);
+  const auto handle = Create(gpu, 4_MiB);
+  REQUIRE(cuMemMap(at, 4_MiB, 0, handle, 0) == CUDA_SUCCESS);
+  REQUIRE(cuMemMap(at + 8_MiB, 4_MiB, 0, handle, 0) == CUDA_SUCCESS);
+  REQUIRE(cuMemUnmap(at, 10_MiB) == CUDA_ERROR_INVALID_VALUE);
+  REQUIRE(cuMemUnmap(at + 2_MiB, 10_MiB) == CUDA_ERROR_INVALID_VALUE);
+  REQUIRE(cuMemUnmap(at, 12_MiB) == CUDA_SUCCESS);
+  REQUIRE(cuMemUnmap(at, 12_MiB) == CUDA_ERROR_INVALID_VALUE);
+  REQUIRE(cuMemRelease(handle) == CUDA_SUCCESS);
+  REQUIRE(cuMemAddressFree(at, 12_MiB) == CUDA_SUCCESS);
+}
+
 TEST_CASE("access is none until it is set, and set access wants every page mapped") {
   const Gpu gpu;
   const CUdeviceptr at = Reserve(4_MiB);
@@ -76,6 +90,7 @@ TEST_CASE("access is none until it is set, and set access wants every page mappe
   REQUIRE(cuMemGetAccess(&flags, &access.location, at) == CUDA_SUCCESS);
   REQUIRE(flags == CU_MEM_ACCESS_FLAGS_PROT_NONE);
   REQUIRE(cuMemSetAccess(at, 4_MiB, &access, 1) == CUDA_ERROR_INVALID_VALUE);
+  REQUIRE(cuMemSetAccess(at, 1_MiB, &access, 1) == CUDA_ERROR_INVALID_VALUE);
   REQUIRE(cuMemSetAccess(at, 2_MiB, &access, 1) == CUDA_SUCCESS);
   REQUIRE(cuMemGetAccess(&flags, &access.location, at) == CUDA_SUCCESS);
   REQUIRE(flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
