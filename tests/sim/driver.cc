@@ -1,6 +1,7 @@
 // The one Driver of the process, the current context of each thread, and where work goes.
 #include "tests/sim/driver.h"
 
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "tests/sim/current.h"
@@ -11,6 +12,14 @@ namespace {
 Driver* driver = nullptr;
 pid_t driver_pid = 0;
 thread_local int per_thread_depth = 0;
+
+// Every piece of device memory keeps a descriptor; programs are started with room for 1024.
+void AllowManyFiles() {
+  rlimit files = {};
+  if (getrlimit(RLIMIT_NOFILE, &files) != 0) return;
+  files.rlim_cur = files.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &files);
+}
 
 }  // namespace
 
@@ -29,6 +38,7 @@ CUresult StartDriver() {
     driver = nullptr;
     return CUDA_ERROR_SYSTEM_NOT_READY;
   }
+  AllowManyFiles();
   driver_pid = getpid();
   SetInitialized();
   return CUDA_SUCCESS;

@@ -1,4 +1,6 @@
 // Streams and events: asynchrony, order between streams, and time.
+#include <dlfcn.h>
+
 #include <chrono>
 #include <future>
 
@@ -56,6 +58,26 @@ TEST_CASE("the legacy stream waits for blocking streams and not for the others")
     REQUIRE(cuEventSynchronize(event) == CUDA_SUCCESS);
   }
   REQUIRE(cuStreamSynchronize(stream) == CUDA_SUCCESS);
+}
+
+TEST_CASE("the per-thread default stream of one thread does not wait for that of another") {
+  const Gpu gpu;
+  const auto launch =
+      reinterpret_cast<decltype(&cuLaunchHostFunc)>(dlsym(RTLD_DEFAULT, "cuLaunchHostFunc_ptsz"));
+  const auto synchronize = reinterpret_cast<decltype(&cuStreamSynchronize)>(
+      dlsym(RTLD_DEFAULT, "cuStreamSynchronize_ptsz"));
+  REQUIRE(launch != nullptr);
+  REQUIRE(synchronize != nullptr);
+  Barrier barrier;
+  REQUIRE(launch(nullptr, Barrier::Wait, &barrier) == CUDA_SUCCESS);
+  REQUIRE(cuStreamQuery(CU_STREAM_PER_THREAD) == CUDA_ERROR_NOT_READY);
+  auto other = std::async(std::launch::async, [&] {
+    cuCtxSetCurrent(gpu.context());
+    return synchronize(nullptr);
+  });
+  REQUIRE(other.get() == CUDA_SUCCESS);
+  barrier.Open();
+  REQUIRE(synchronize(nullptr) == CUDA_SUCCESS);
 }
 
 TEST_CASE("freeing memory waits for every stream of the context") {
