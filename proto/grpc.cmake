@@ -1,9 +1,16 @@
 # Defines parkade_grpc: gRPC with reflection and health, protobuf and abseil, for the daemon and the
 # CLI alone. Shared libraries by default; with PARKADE_STATIC everything but libc and libm goes into
-# the program, so that the bundle runs where nothing is installed.
+# the program, so that the bundle runs where nothing is installed. parkade_portable is the part of
+# that which every program in the bundle links.
+add_library(parkade_portable INTERFACE)
+if(PARKADE_STATIC)
+  target_link_options(parkade_portable INTERFACE -static-libstdc++ -static-libgcc)
+  target_sources(parkade_portable INTERFACE ${CMAKE_CURRENT_LIST_DIR}/older_glibc.cc)
+endif()
+
 find_package(Threads REQUIRED)
 add_library(parkade_grpc INTERFACE)
-target_link_libraries(parkade_grpc INTERFACE Threads::Threads)
+target_link_libraries(parkade_grpc INTERFACE parkade_portable Threads::Threads)
 
 # abseil is many small libraries; which of them a program needs is left to the linker.
 if(PARKADE_STATIC)
@@ -22,9 +29,7 @@ if(PARKADE_STATIC)
   set(names grpc++_reflection grpc++ grpc gpr upb address_sorting protobuf cares re2 ssl crypto z)
   list(TRANSFORM names REPLACE "(.+)" "${GRPC_LIBRARY_DIR}/lib\\1.a" OUTPUT_VARIABLE archives)
   target_link_libraries(parkade_grpc INTERFACE
-    -Wl,--start-group ${archives} ${PARKADE_ABSL_LIBRARIES} -Wl,--end-group
-    -static-libstdc++ -static-libgcc)
-  target_sources(parkade_grpc INTERFACE ${CMAKE_CURRENT_LIST_DIR}/older_glibc.cc)
+    -Wl,--start-group ${archives} ${PARKADE_ABSL_LIBRARIES} -Wl,--end-group)
 else()
   target_link_libraries(parkade_grpc INTERFACE
     -Wl,--as-needed grpc++_reflection grpc++ grpc gpr protobuf ${PARKADE_ABSL_LIBRARIES})
