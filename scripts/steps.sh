@@ -29,3 +29,15 @@ build() {
 card() {
   command -v nvidia-smi >/dev/null && nvidia-smi -L 2>/dev/null | grep -m1 '^GPU '
 }
+
+# Prints a folder on a disk: a pause to disk refuses memory file systems and /tmp.
+disk() {
+  local folder
+  for folder in "$PWD/build" /var/tmp; do
+    case "$folder $(stat -f -c %T "$folder")" in
+      /tmp/* | *" tmpfs" | *" ramfs") ;;
+      *) printf '%s\n' "$folder" && return ;;
+    esac
+  done
+  die "neither build/ nor /var/tmp is on a disk: clone the project to one"
+}

@@ -68,6 +68,16 @@ def gone(pid):
     return stat.rpartition(")")[2].split()[0] == "Z"
 
 
+def disk():
+    """A folder on a disk. A pause to disk refuses memory file systems and /tmp, wherever we were built."""
+    named = os.environ.get("PARKADE_TEST_DISK")
+    for folder in [named] if named else [BUILD, "/var/tmp"]:
+        kind = subprocess.run(["stat", "-f", "-c", "%T", folder], capture_output=True, text=True, check=True).stdout.strip()
+        if kind not in ("tmpfs", "ramfs") and not os.path.realpath(folder).startswith("/tmp/"):
+            return folder
+    sys.exit("no folder on a disk outside /tmp: set PARKADE_TEST_DISK to one")
+
+
 class App:
     """A program under test. Its standard output is read line by line, its errors go to a file."""
 
@@ -140,9 +150,8 @@ class Node:
     """Folders, a daemon and programs that nobody else sees. Everything ends with the scenario."""
 
     def __init__(self, gpu_bytes="4G"):
-        BUILD.joinpath("node").mkdir(exist_ok=True)
-        # On the build's disk: scratch must not be on tmpfs. The sockets' paths must be short.
-        self.root = pathlib.Path(tempfile.mkdtemp(dir=BUILD / "node"))
+        self.root = pathlib.Path(tempfile.mkdtemp(prefix="node-", dir=disk()))
+        # A socket's path must be short.
         self.runtime = pathlib.Path(tempfile.mkdtemp(prefix="parkade-"))
         self.scratch = self.root / "scratch"
         for name in ("scratch", "state", "sim"):
