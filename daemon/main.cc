@@ -112,7 +112,7 @@ int Run(const Config& config) {
   shims.Stop();
   operations.Finish();
   events.Close();
-  server->Shutdown(std::chrono::system_clock::now() + std::chrono::seconds(1));
+  server->Shutdown(std::chrono::system_clock::now() + std::chrono::milliseconds(200));
   Log(LogLevel::kInfo, "ended");
   return 0;
 }

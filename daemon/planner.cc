@@ -89,10 +89,10 @@ Demand DemandOf(int pid, Policy process_default, const wire::LedgerView& ledger)
   demand.process_default = process_default;
   for (const wire::LedgerRecord& r : ledger.records) {
     if (wire::AllocationClass(r.allocation_class) != wire::AllocationClass::kPausable) continue;
+    Bytes& sum = demand.by_tag[std::string(ReadText(r.tag))];
     if (wire::Place(r.place) != wire::Place::kGpu) continue;
     // A hostile ledger may claim any size; 2^56 is beyond every address.
     const Bytes bytes = RoundUp(std::min<Bytes>(r.bytes, Bytes(1) << 56), kBlock);
-    Bytes& sum = demand.by_tag[std::string(ReadText(r.tag))];
     sum = std::min<Bytes>(sum + bytes, Bytes(1) << 60);
     demand.largest = std::max(demand.largest, bytes);
   }

@@ -8,13 +8,15 @@
 
 namespace parkade::daemon {
 
-Registry::Admission Registry::Admit(Identity identity, Fd pidfd) {
-  const Key key = identity.Key();
-  // Made before the lock: it reads /proc.
-  auto fresh = std::make_shared<Process>(std::move(identity), std::move(pidfd));
+std::shared_ptr<Process> Registry::Known(const Identity& identity) const {
   const MutexLock lock(mu_);
-  const auto [at, is_new] = processes_.emplace(key, std::move(fresh));
-  return {at->second, is_new};
+  const auto at = processes_.find(Key(identity.Key()));
+  return at == processes_.end() ? nullptr : at->second;
+}
+
+void Registry::Add(std::shared_ptr<Process> process) {
+  const MutexLock lock(mu_);
+  processes_.emplace(process->identity().Key(), std::move(process));
 }
 
 bool Registry::Remove(const std::shared_ptr<Process>& process) {
@@ -79,14 +81,16 @@ absl::StatusOr<ProcessList> Registry::Select(const Caller& caller, const Selecto
 }
 
 absl::StatusOr<Registry::Claim> Registry::Take(const ProcessList& processes) {
-  const MutexLock lock(mu_);
-  for (const auto& process : processes) {
-    if (!claimed_.contains(process.get())) continue;
-    return Fail(absl::StatusCode::kFailedPrecondition, "BUSY",
-                Cat("process ", process->pid(), ": another transition is under way"),
-                {{"pid", std::to_string(process->pid())}});
+  {
+    const MutexLock lock(mu_);
+    for (const auto& process : processes) {
+      if (!claimed_.contains(process.get())) continue;
+      return Fail(absl::StatusCode::kFailedPrecondition, "BUSY",
+                  Cat("process ", process->pid(), ": another transition is under way"),
+                  {{"pid", std::to_string(process->pid())}});
+    }
+    for (const auto& process : processes) claimed_.insert(process.get());
   }
-  for (const auto& process : processes) claimed_.insert(process.get());
   return Claim(*this, processes);
 }
 

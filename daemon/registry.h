@@ -19,12 +19,10 @@ using ProcessList = std::vector<std::shared_ptr<Process>>;
 
 class Registry {
  public:
-  // The process with that identity: the one that is known, else a new one.
-  struct Admission {
-    std::shared_ptr<Process> process;
-    bool is_new;
-  };
-  Admission Admit(Identity identity, Fd pidfd) EXCLUDES(mu_);
+  // The process with that identity; null when it is not known.
+  std::shared_ptr<Process> Known(const Identity& identity) const EXCLUDES(mu_);
+  // From now on others see it. The listener's thread alone adds and removes.
+  void Add(std::shared_ptr<Process> process) EXCLUDES(mu_);
   // The process has ended. True the first time.
   bool Remove(const std::shared_ptr<Process>& process) EXCLUDES(mu_);
 
@@ -47,7 +45,9 @@ class Registry {
     Claim(Claim&& other) noexcept
         : registry_(other.registry_), processes_(std::exchange(other.processes_, {})) {}
     Claim& operator=(Claim&&) = delete;
-    ~Claim() { registry_->Release(processes_); }
+    ~Claim() {
+      if (!processes_.empty()) registry_->Release(processes_);
+    }
 
    private:
     Registry* registry_;

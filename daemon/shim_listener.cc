@@ -223,23 +223,25 @@ absl::Status ShimListener::Admit(Connection& connection, const wire::Hello& hell
   auto identified = Identify(connection.peer, hello);
   if (!identified.ok()) return identified.status();
 
-  auto [process, is_new] =
-      registry_.Admit(std::move(identified->identity), std::move(identified->pidfd));
-  if (is_new && process->pidfd() >= 0) {
-    const uint64_t id = next_id_++;
-    if (Watch(epoll_.get(), process->pidfd(), id) != 0) {
-      registry_.Remove(process);
-      return ToStatus(OsError(errno, "watch process %d", process->pid()));
-    }
-    watched_.emplace(id, process);
+  auto process = registry_.Known(identified->identity);
+  const bool is_new = process == nullptr;
+  if (is_new) {
+    process =
+        std::make_shared<Process>(std::move(identified->identity), std::move(identified->pidfd));
   }
   auto welcome = wire::Make<wire::Welcome>();
   welcome.version = wire::kVersion;
   welcome.oldest_accepted = wire::kOldestAccepted;
   CopyText(welcome.daemon_version, PARKADE_VERSION);
   if (auto sent = connection.channel->Send(welcome, Deadline::InMs(0)); !sent.ok()) {
-    if (is_new && process->pidfd() < 0) registry_.Remove(process);
     return ToStatus(sent.error());
+  }
+  if (is_new && process->pidfd() >= 0) {
+    const uint64_t id = next_id_++;
+    if (Watch(epoll_.get(), process->pidfd(), id) != 0) {
+      return ToStatus(OsError(errno, "watch process %d", process->pid()));
+    }
+    watched_.emplace(id, process);
   }
   // A connection of the same process from before: its end has not been seen yet, and it counts no
   // more.
@@ -250,6 +252,8 @@ absl::Status ShimListener::Admit(Connection& connection, const wire::Hello& hell
                    std::make_shared<const Fd>(std::move(packet.fds[0])));
   if (packet.fd_count > 1) AdoptScratch(*process, hello, std::move(packet.fds[1]));
   connection.process = process;
+  // Only now, so that nobody sees it half made.
+  if (is_new) registry_.Add(process);
   events_.Publish(is_new ? Event::Kind::kAppeared : Event::Kind::kState, *process);
   Log(LogLevel::kInfo, "process %d of uid %u %s", process->pid(), process->identity().uid,
       is_new ? "connected" : "connected again");
