@@ -1,0 +1,100 @@
+// Configuration: precedence, sources and refusals.
+#include "daemon/config.h"
+
+#include <catch2/catch.hpp>
+#include <cstring>
+#include <fstream>
+
+#include "daemon/status.h"
+#include "tests/unit/daemon/test_dir.h"
+
+using namespace parkade;
+using namespace parkade::daemon;
+
+namespace {
+
+std::map<std::string, std::string> environment;
+
+const char* Lookup(const char* name) {
+  const auto at = environment.find(name);
+  return at == environment.end() ? nullptr : at->second.c_str();
+}
+
+absl::StatusOr<Config> Load(Flags flags = {}, const std::string& toml = "") {
+  const testing::TestDir dir;
+  if (flags.config_file.empty()) {
+    flags.config_file = dir / "parkaded.toml";
+    std::ofstream(flags.config_file) << toml;
+  }
+  return LoadConfig(flags, Lookup);
+}
+
+bool Shows(const Config& config, const std::string& line) {
+  const auto& all = config.described;
+  return std::find(all.begin(), all.end(), line) != all.end();
+}
+
+std::string Refusal(const std::string& toml) {
+  const auto config = Load({}, toml);
+  return config.ok() ? "" : MessageOf(config.status());
+}
+
+}  // namespace
+
+TEST_CASE("without any source the defaults hold and say so") {
+  environment.clear();
+  const auto config = Load();
+  REQUIRE(config.ok());
+  CHECK(config->runtime_dir == "/run/parkade");
+  CHECK_FALSE(config->host_budget.has_value());
+  CHECK(Shows(*config, "daemon.runtime_dir=/run/parkade (default)"));
+  CHECK(Shows(*config, "daemon.log_level=info (default)"));
+}
+
+TEST_CASE("a flag comes before the environment, that before the file") {
+  environment = {{"PARKADE_RUNTIME_DIR", "/env"}, {"PARKADED_HOST_BUDGET", "2G"}};
+  Flags flags;
+  flags.runtime_dir = "/flag";
+  const auto config = Load(flags,
+                           "[daemon]\nruntime_dir = '/file'\nlog_level = 'error'\n"
+                           "[host]\nbudget = '1G'\n"
+                           "[scratch]\ndirs = ['/a', '/b']\n");
+  environment.clear();
+  REQUIRE(config.ok());
+  CHECK(config->runtime_dir == "/flag");
+  CHECK(config->host_budget == 2_GiB);
+  CHECK(config->log_level == LogLevel::kError);
+  CHECK(config->scratch_dirs == std::vector<std::string>{"/a", "/b"});
+  CHECK(Shows(*config, "daemon.runtime_dir=/flag (flag)"));
+  CHECK(Shows(*config, "host.budget=2G (PARKADED_HOST_BUDGET)"));
+}
+
+TEST_CASE("values that cannot be are refused with their name") {
+  environment.clear();
+  for (const char* size : {"0", "-1", "1.5G", "lots", ""}) {
+    INFO(size);
+    const std::string text = Refusal(std::string("[host]\nbudget = '") + size + "'\n");
+    CHECK(text.find("host.budget") != std::string::npos);
+  }
+  CHECK(Refusal("[daemon]\nlog_level = 'loud'\n").find("daemon.log_level") != std::string::npos);
+  CHECK(Refusal("[daemon]\nruntime_dir = 'relative'\n").find("absolute") != std::string::npos);
+  CHECK(Refusal("[daemon]\nruntime_dir = 5\n").find("daemon.runtime_dir") != std::string::npos);
+  CHECK(Refusal("[scratch]\ndirs = [5]\n").find("scratch.dirs") != std::string::npos);
+  CHECK(Refusal("[scratch]\ndirs = ['/tmp/x']\n").find("/tmp/x") != std::string::npos);
+}
+
+TEST_CASE("settings without effect and contradictions are refused") {
+  environment.clear();
+  CHECK(Refusal("[daemon]\nruntimedir = '/x'\n").find("daemon.runtimedir") != std::string::npos);
+  CHECK(Refusal("budget = '1G'\n").find("budget") != std::string::npos);
+  CHECK(Refusal("[scratch]\ndirs = ['/a']\nallow_tmpfs = ['/b']\n").find("/b") !=
+        std::string::npos);
+}
+
+TEST_CASE("a file that is missing or no TOML is refused with its place") {
+  environment.clear();
+  Flags flags;
+  flags.config_file = "/nonexistent/parkaded.toml";
+  CHECK_FALSE(Load(flags).ok());
+  CHECK(Refusal("[host]\nbudget = \n").find("parkaded.toml:2") != std::string::npos);
+}

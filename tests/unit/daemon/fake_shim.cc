@@ -1,0 +1,272 @@
+// Answers the daemon as a shim would.
+#include "tests/unit/daemon/fake_shim.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "common/text.h"
+#include "daemon/identity.h"
+
+namespace parkade::testing {
+namespace {
+
+using wire::ProcessState;
+
+constexpr unsigned char kUuid[16] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16};
+
+Bytes Stored(Bytes bytes) { return RoundUp(bytes, 4096); }
+
+}  // namespace
+
+FakeShim::FakeShim(FakeShimSettings settings)
+    : settings_(std::move(settings)),
+      ledger_(memfd_create("fake-ledger", MFD_CLOEXEC | MFD_ALLOW_SEALING)) {
+  const size_t records = settings_.allocations.size();
+  [[maybe_unused]] int r = ftruncate(
+      ledger_.get(), off_t(wire::kLedgerHeaderBytes + records * sizeof(wire::LedgerRecord)));
+  r = fcntl(ledger_.get(), F_ADD_SEALS, F_SEAL_SHRINK);
+  WriteHeader();
+  SetPlaces(wire::Place::kGpu);
+}
+
+FakeShim::~FakeShim() { Disconnect(); }
+
+void FakeShim::WriteHeader() {
+  wire::LedgerHeader h{};
+  h.magic = wire::kLedgerMagic;
+  h.version = wire::kLedgerVersion;
+  h.header_bytes = wire::kLedgerHeaderBytes;
+  h.record_bytes = sizeof(wire::LedgerRecord);
+  h.capacity = h.used_slots = h.allocations = settings_.allocations.size();
+  h.state = state_.load();
+  h.host_backup_bytes = h.host_pool_bytes = host_bytes_;
+  h.disk_backup_bytes = disk_bytes_;
+  memcpy(h.devices[0].uuid, kUuid, sizeof kUuid);
+  h.devices[0].used = 1;
+  for (const FakeAllocation& a : settings_.allocations) {
+    h.devices[0].requested_bytes += a.bytes;
+    if (state() != ProcessState::kPaused) h.devices[0].resident_bytes += Stored(a.bytes);
+  }
+  CopyText(h.text, "PARKADE_POLICY=host (default)\nwarning: this is no real shim");
+  [[maybe_unused]] const ssize_t n = pwrite(ledger_.get(), &h, sizeof h, 0);
+}
+
+void FakeShim::SetPlaces(wire::Place place) {
+  uint64_t base = 0x7f0000000000;
+  for (size_t i = 0; i < settings_.allocations.size(); ++i) {
+    const FakeAllocation& a = settings_.allocations[i];
+    wire::LedgerRecord r{};
+    r.used = 1;
+    r.base = base;
+    r.bytes = a.bytes;
+    r.number = i + 1;
+    r.allocation_class = uint32_t(wire::AllocationClass::kPausable);
+    r.place = uint32_t(place);
+    CopyText(r.tag, a.tag);
+    base += RoundUp(a.bytes, 2_MiB);
+    [[maybe_unused]] const ssize_t n =
+        pwrite(ledger_.get(), &r, sizeof r, off_t(wire::kLedgerHeaderBytes + i * sizeof r));
+  }
+}
+
+void FakeShim::SetState(ProcessState state) {
+  state_ = uint32_t(state);
+  WriteHeader();
+}
+
+wire::Hello FakeShim::MakeHello() const {
+  auto hello = wire::Make<wire::Hello>();
+  hello.version = wire::kVersion;
+  hello.oldest_accepted = wire::kOldestAccepted;
+  hello.pid = getpid();
+  hello.rank = settings_.rank;
+  hello.start_ticks = *daemon::StartTicks(getpid());
+  hello.pid_namespace = *daemon::PidNamespace(getpid());
+  hello.epoch = 1;
+  CopyText(hello.boot_id, daemon::BootId());
+  CopyText(hello.job, settings_.job);
+  CopyText(hello.role, settings_.role);
+  CopyText(hello.shim_version, "fake");
+  CopyText(hello.scratch, scratch_);
+  CopyText(hello.wanted_scratch_base, settings_.wanted_scratch_base);
+  hello.default_policy = uint32_t(settings_.default_policy);
+  return hello;
+}
+
+Result<void> FakeShim::Connect(const std::string& path) {
+  Disconnect();
+  auto channel = wire::Channel::Connect(path.c_str());
+  if (!channel.ok()) return channel.error();
+  const int fds[] = {ledger_.get(), lock_.get()};
+  const size_t count = lock_ ? 2 : 1;
+  if (auto r = channel->Send(MakeHello(), Deadline::InMs(5000), {fds, count}); !r.ok()) return r;
+  wire::Packet packet;
+  if (auto r = channel->Receive(&packet, Deadline::InMs(5000)); !r.ok()) return r;
+  if (packet.header().type != wire::Type::kWelcome) {
+    return MakeError(Code::kPermissionDenied, "REFUSED", "no Welcome");
+  }
+  Serve(std::move(*channel));
+  return {};
+}
+
+void FakeShim::Serve(wire::Channel channel) {
+  channel_ = std::make_unique<wire::Channel>(std::move(channel));
+  thread_ = std::thread([this] { Loop(); });
+}
+
+void FakeShim::Disconnect() {
+  if (channel_ == nullptr) return;
+  shutdown(channel_->fd(), SHUT_RDWR);
+  thread_.join();
+  channel_.reset();
+}
+
+void FakeShim::On(wire::Type type, Act act) {
+  const MutexLock lock(mu_);
+  acts_[type] = act;
+}
+
+int FakeShim::Count(wire::Type type) const {
+  const MutexLock lock(mu_);
+  const auto at = counts_.find(type);
+  return at == counts_.end() ? 0 : at->second;
+}
+
+wire::Commit FakeShim::last_commit() const {
+  const MutexLock lock(mu_);
+  return commit_;
+}
+
+bool FakeShim::WaitFor(ProcessState wanted) const {
+  for (const Deadline by = Deadline::InMs(5000); !by.Passed(); sched_yield()) {
+    if (state() == wanted) return true;
+  }
+  return false;
+}
+
+void FakeShim::Loop() {
+  for (;;) {
+    wire::Packet packet;
+    // An hour is longer than any test.
+    if (!channel_->Receive(&packet, Deadline::InMs(3'600'000)).ok()) break;
+    if (!Handle(packet)) break;
+  }
+  shutdown(channel_->fd(), SHUT_RDWR);
+}
+
+bool FakeShim::Answer(uint64_t op_id, const Result<void>& result, bool already) {
+  auto reply = wire::Make<wire::Reply>(op_id);
+  reply.state = state_.load();
+  reply.already = already ? 1 : 0;
+  reply.device = -1;
+  reply.stats = stats_;
+  if (!result.ok()) {
+    reply.code = uint32_t(result.error().code);
+    CopyText(reply.reason, result.error().reason);
+    CopyText(reply.message, result.error().what);
+  }
+  return channel_->Send(reply, Deadline::InMs(5000)).ok();
+}
+
+bool FakeShim::Handle(wire::Packet& packet) {
+  const wire::Header header = packet.header();
+  Act act = Act::kWork;
+  {
+    const MutexLock lock(mu_);
+    ++counts_[header.type];
+    if (const auto at = acts_.find(header.type); at != acts_.end()) act = at->second;
+  }
+  if (act == Act::kDisconnect) return false;
+  if (act == Act::kHang) return true;
+  if (act == Act::kRefuse) {
+    // As the real one: a Prepare or Commit that fails leaves the process running.
+    if (header.type == wire::Type::kCommit) SetState(ProcessState::kRunning);
+    return Answer(header.op_id,
+                  MakeError(Code::kFailedPrecondition, "BUSY", "told to refuse this message"));
+  }
+  wire::Commit commit;
+  switch (header.type) {
+    case wire::Type::kPrepare:
+      stats_ = {};
+      if (state() == ProcessState::kPaused) return Answer(header.op_id, {}, true);
+      stats_.pausable_bytes = unlisted_;
+      for (const auto& a : settings_.allocations) stats_.pausable_bytes += Stored(a.bytes);
+      SetState(ProcessState::kPrepared);
+      return Answer(header.op_id, {});
+    case wire::Type::kCommit: {
+      if (!packet.Read(&commit)) return false;
+      {
+        const MutexLock lock(mu_);
+        commit_ = commit;
+      }
+      const auto result = Evict(packet, commit);
+      SetState(result.ok() ? ProcessState::kPaused : ProcessState::kRunning);
+      return Answer(header.op_id, result);
+    }
+    case wire::Type::kAbort:
+      if (state() == ProcessState::kPrepared) SetState(ProcessState::kRunning);
+      return Answer(header.op_id, {});
+    case wire::Type::kResume: {
+      const bool already = state() == ProcessState::kRunning;
+      stats_ = {};
+      host_bytes_ = disk_bytes_ = 0;
+      SetPlaces(wire::Place::kGpu);
+      SetState(ProcessState::kRunning);
+      return Answer(header.op_id, {}, already);
+    }
+    default:
+      return Answer(header.op_id, {});
+  }
+}
+
+wire::Policy FakeShim::PolicyOf(const wire::Commit& commit, const std::string& tag) const {
+  for (uint32_t i = 0; i < commit.tag_count; ++i) {
+    if (ReadText(commit.tags[i].tag) == tag) return wire::Policy(commit.tags[i].policy);
+  }
+  return wire::Policy(commit.policy);
+}
+
+// Checks the grants as the real one does: what they do not cover is an error.
+Result<void> FakeShim::Evict(wire::Packet& packet, const wire::Commit& commit) {
+  Bytes host = 0, disk = 0, automatic = 0;
+  for (const FakeAllocation& a : settings_.allocations) {
+    const wire::Policy policy = PolicyOf(commit, a.tag);
+    if (policy == wire::Policy::kHost) host += Stored(a.bytes);
+    if (policy == wire::Policy::kDisk) disk += Stored(a.bytes);
+    if (policy == wire::Policy::kAuto) automatic += Stored(a.bytes);
+  }
+  const auto short_of = [](const char* reason) {
+    return MakeError(Code::kResourceExhausted, reason, "the grant does not suffice");
+  };
+  if (host > commit.host_bytes) return short_of("HOST_MEMORY");
+  const Bytes moved = std::min(automatic, commit.host_bytes - host);
+  host += moved;
+  disk += automatic - moved;
+  if (disk > commit.disk_bytes) return short_of("DISK_SPACE");
+  if (disk > 0) {
+    const size_t first = commit.has_lock;
+    struct stat s;
+    if (packet.fd_count != first + commit.file_count || commit.file_count == 0 ||
+        fstat(packet.fds[first].get(), &s) != 0 || Bytes(s.st_size) < disk) {
+      return short_of("DISK_SPACE");
+    }
+    if (commit.has_lock != 0) lock_ = std::move(packet.fds[0]);
+    scratch_ = ReadText(commit.scratch);
+    const uint64_t mark = 0x5041524b;
+    if (pwrite(packet.fds[first].get(), &mark, sizeof mark, 0) != ssize_t(sizeof mark)) {
+      return OsError(errno, "write backup");
+    }
+  }
+  host_bytes_ = stats_.host_bytes = host;
+  disk_bytes_ = stats_.disk_bytes = disk;
+  SetPlaces(disk > 0 ? wire::Place::kDisk : wire::Place::kHost);
+  return {};
+}
+
+}  // namespace parkade::testing

@@ -1,0 +1,96 @@
+// FakeShim: the shim's side of the wire with allocations that are only numbers, for tests of the
+// daemon without a GPU. It keeps a real ledger and checks what the daemon grants.
+#pragma once
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "common/bytes.h"
+#include "common/fd.h"
+#include "common/mutex.h"
+#include "proto/channel.h"
+#include "proto/ledger.h"
+
+namespace parkade::testing {
+
+// What it does instead of its work when a message comes.
+enum class Act {
+  kWork,
+  kRefuse,      // answers with an error, state as before
+  kHang,        // answers nothing to it, goes on with the next
+  kDisconnect,  // closes the connection
+};
+
+struct FakeAllocation {
+  Bytes bytes;
+  std::string tag = "default";
+};
+
+struct FakeShimSettings {
+  std::vector<FakeAllocation> allocations = {};
+  std::string job = {}, role = {};
+  int32_t rank = -1;
+  std::string wanted_scratch_base = {};
+  wire::Policy default_policy = wire::Policy::kHost;
+};
+
+// All calls from the test's thread; Serve runs on a thread of its own.
+class FakeShim {
+ public:
+  explicit FakeShim(FakeShimSettings settings);
+  ~FakeShim();
+
+  // A Hello that tells the truth about this process.
+  wire::Hello MakeHello() const;
+  int ledger() const { return ledger_.get(); }
+
+  // Connects to the daemon's socket, says Hello, waits for its Welcome, and serves.
+  Result<void> Connect(const std::string& path);
+  // Serves a channel on which Hello and Welcome are past.
+  void Serve(wire::Channel channel);
+  // Ends the connection from this side.
+  void Disconnect();
+
+  // From the next message of that type on.
+  void On(wire::Type type, Act act) EXCLUDES(mu_);
+  // Adds to what Prepare says that it would evict, as slack the ledger does not list.
+  void AddUnlisted(Bytes bytes) { unlisted_ = bytes; }
+
+  wire::ProcessState state() const { return wire::ProcessState(state_.load()); }
+  // Waits for a state, 5 s at most.
+  bool WaitFor(wire::ProcessState state) const;
+  // Messages of a type that have come.
+  int Count(wire::Type type) const EXCLUDES(mu_);
+  wire::Commit last_commit() const EXCLUDES(mu_);
+
+ private:
+  void Loop();
+  bool Handle(wire::Packet& packet);
+  bool Answer(uint64_t op_id, const Result<void>& result, bool already = false);
+  Result<void> Evict(wire::Packet& packet, const wire::Commit& commit);
+  void SetState(wire::ProcessState state);
+  void SetPlaces(wire::Place place);
+  void WriteHeader();
+  wire::Policy PolicyOf(const wire::Commit& commit, const std::string& tag) const;
+
+  const FakeShimSettings settings_;
+  Fd ledger_;
+  Fd lock_;  // of the scratch directory, as long as it is held
+  std::string scratch_;
+  std::atomic<uint32_t> state_{uint32_t(wire::ProcessState::kRunning)};
+  std::atomic<Bytes> unlisted_{0};
+  Bytes host_bytes_ = 0, disk_bytes_ = 0;
+  wire::Stats stats_{};
+  std::unique_ptr<wire::Channel> channel_;
+  mutable Mutex mu_;
+  std::map<wire::Type, Act> acts_ GUARDED_BY(mu_);
+  std::map<wire::Type, int> counts_ GUARDED_BY(mu_);
+  wire::Commit commit_ GUARDED_BY(mu_){};
+  std::thread thread_;
+};
+
+}  // namespace parkade::testing

@@ -1,0 +1,168 @@
+// The planner: grants, refusals and the order in which host memory is given.
+#include "daemon/planner.h"
+
+#include <catch2/catch.hpp>
+
+#include "common/text.h"
+#include "daemon/status.h"
+
+using namespace parkade;
+using namespace parkade::daemon;
+using wire::Policy;
+
+namespace {
+
+Demand Needs(int pid, std::map<std::string, Bytes> by_tag) {
+  Demand demand;
+  demand.pid = pid;
+  demand.by_tag = std::move(by_tag);
+  for (const auto& [tag, bytes] : demand.by_tag) demand.largest = std::max(demand.largest, bytes);
+  return demand;
+}
+
+Policies All(Policy policy, std::map<std::string, Policy> by_tag = {}) {
+  return {policy, std::move(by_tag)};
+}
+
+}  // namespace
+
+TEST_CASE("policy host grants host memory for all bytes and no disk") {
+  const Demand demands[] = {Needs(1, {{"default", 10_MiB}, {"weights", 6_MiB}})};
+  const auto grants = Plan(All(Policy::kHost), demands, 100_MiB);
+  REQUIRE(grants.ok());
+  CHECK((*grants)[0].host == 16_MiB);
+  CHECK((*grants)[0].new_host == 16_MiB);
+  CHECK((*grants)[0].disk == 0);
+}
+
+TEST_CASE("policy host that does not fit is refused with what it needs and what is free") {
+  const Demand demands[] = {Needs(1, {{"default", 10_MiB}}), Needs(2, {{"default", 10_MiB}})};
+  const auto grants = Plan(All(Policy::kHost), demands, 15_MiB);
+  REQUIRE(grants.status().code() == absl::StatusCode::kResourceExhausted);
+  CHECK(ReasonOf(grants.status()) == "HOST_MEMORY");
+  CHECK(MetadataOf(grants.status())["needed_bytes"] == std::to_string(20_MiB));
+  CHECK(MetadataOf(grants.status())["free_bytes"] == std::to_string(15_MiB));
+}
+
+TEST_CASE("pinned memory that a process holds already is not counted as new") {
+  Demand demand = Needs(1, {{"default", 10_MiB}});
+  demand.reusable = 8_MiB;
+  const auto grants = Plan(All(Policy::kHost), {&demand, 1}, 2_MiB);
+  REQUIRE(grants.ok());
+  CHECK((*grants)[0].host == 10_MiB);
+  CHECK((*grants)[0].new_host == 2_MiB);
+}
+
+TEST_CASE("policy auto fills host memory and sends the rest to disk, with room for one piece") {
+  const Demand demands[] = {Needs(1, {{"default", 10_MiB}})};
+  const auto grants = Plan(All(Policy::kAuto), demands, 4_MiB);
+  REQUIRE(grants.ok());
+  CHECK((*grants)[0].host == 4_MiB);
+  // The piece that does not fit into the last 4 MiB goes to disk whole.
+  CHECK((*grants)[0].disk == 10_MiB);
+}
+
+TEST_CASE("policy auto takes no disk when everything fits") {
+  const Demand demands[] = {Needs(1, {{"default", 10_MiB}})};
+  const auto grants = Plan(All(Policy::kAuto), demands, 10_MiB);
+  REQUIRE(grants.ok());
+  CHECK((*grants)[0].host == 10_MiB);
+  CHECK((*grants)[0].disk == 0);
+}
+
+TEST_CASE("those that must have host memory come before those that may go to disk") {
+  Demand first = Needs(1, {{"default", 10_MiB}});
+  first.process_default = Policy::kAuto;
+  Demand second = Needs(2, {{"default", 10_MiB}});
+  const Demand demands[] = {first, second};
+  const auto grants = Plan({}, demands, 12_MiB);
+  REQUIRE(grants.ok());
+  CHECK((*grants)[0].host == 2_MiB);
+  CHECK((*grants)[0].disk >= 8_MiB);
+  CHECK((*grants)[1].host == 10_MiB);
+}
+
+TEST_CASE("a budget for fifty of eighty gigabytes sends the rest to disk") {
+  std::vector<Demand> demands;
+  for (int i = 0; i < 8; ++i) demands.push_back(Needs(i, {{"default", 10_GiB}}));
+  const auto grants = Plan(All(Policy::kAuto), demands, 50_GiB);
+  REQUIRE(grants.ok());
+  Bytes host = 0, disk = 0;
+  for (const Grant& grant : *grants) {
+    host += grant.host;
+    disk += grant.disk;
+  }
+  CHECK(host == 50_GiB);
+  CHECK(disk >= 30_GiB);
+  CHECK(disk <= 30_GiB + 8 * 512_MiB);
+}
+
+TEST_CASE("discarded and kept bytes are granted nothing") {
+  const Demand demands[] = {
+      Needs(1, {{"kv_cache", 7_MiB}, {"weights", 3_MiB}, {"default", 1_MiB}})};
+  const auto grants = Plan(
+      All(Policy::kDisk, {{"kv_cache", Policy::kDiscard}, {"weights", Policy::kKeep}}), demands, 0);
+  REQUIRE(grants.ok());
+  CHECK((*grants)[0].host == 0);
+  CHECK((*grants)[0].disk == 1_MiB);
+}
+
+TEST_CASE("bytes that only the drained process knows of are granted too") {
+  Demand demand = Needs(1, {{"default", 10_MiB}});
+  demand.exact = 11_MiB;
+  const auto grants = Plan(All(Policy::kDisk), {&demand, 1}, 0);
+  REQUIRE(grants.ok());
+  CHECK((*grants)[0].disk == 11_MiB);
+}
+
+TEST_CASE("a control group that is nearly full refuses policy host and limits auto") {
+  Demand demand = Needs(7, {{"default", 10_MiB}});
+  demand.headroom = 4_MiB;
+  const auto refused = Plan(All(Policy::kHost), {&demand, 1}, 100_MiB);
+  REQUIRE(ReasonOf(refused.status()) == "HOST_MEMORY");
+  CHECK(MetadataOf(refused.status())["pid"] == "7");
+  const auto grants = Plan(All(Policy::kAuto), {&demand, 1}, 100_MiB);
+  REQUIRE(grants.ok());
+  CHECK((*grants)[0].host == 4_MiB);
+}
+
+TEST_CASE("a tag that none of the processes has is unknown") {
+  const Demand demands[] = {Needs(1, {{"default", 1_MiB}}), Needs(2, {{"weights", 1_MiB}})};
+  CHECK(Plan(All(Policy::kHost, {{"weights", Policy::kKeep}}), demands, 1_GiB).ok());
+  const auto grants = Plan(All(Policy::kHost, {{"optimizer", Policy::kKeep}}), demands, 1_GiB);
+  REQUIRE(grants.status().code() == absl::StatusCode::kInvalidArgument);
+  CHECK(ReasonOf(grants.status()) == "UNKNOWN_TAG");
+}
+
+TEST_CASE("policies are refused that lose everything or name too much") {
+  CHECK(ReasonOf(CheckPolicies(All(Policy::kDiscard))) == "BAD_POLICY");
+  CHECK(CheckPolicies(All(Policy::kHost, {{"kv_cache", Policy::kDiscard}})).ok());
+  std::map<std::string, Policy> many;
+  for (int i = 0; i < 17; ++i) many[std::to_string(i)] = Policy::kKeep;
+  CHECK(ReasonOf(CheckPolicies(All(Policy::kHost, many))) == "BAD_POLICY");
+  CHECK(ReasonOf(CheckPolicies(All(Policy::kHost, {{"", Policy::kKeep}}))) == "UNKNOWN_TAG");
+  CHECK(ReasonOf(CheckPolicies(All(Policy::kHost, {{std::string(32, 'x'), Policy::kKeep}}))) ==
+        "UNKNOWN_TAG");
+}
+
+TEST_CASE("a demand counts what can move now and knows the tags of what cannot") {
+  wire::LedgerView ledger{};
+  ledger.header.host_pool_bytes = 5_MiB;
+  ledger.header.host_backup_bytes = 1_MiB;
+  const auto add = [&](Bytes bytes, const char* tag, wire::AllocationClass c, wire::Place place) {
+    wire::LedgerRecord r{};
+    r.bytes = bytes;
+    r.allocation_class = uint32_t(c);
+    r.place = uint32_t(place);
+    CopyText(r.tag, tag);
+    ledger.records.push_back(r);
+  };
+  add(1, "a", wire::AllocationClass::kPausable, wire::Place::kGpu);
+  add(4097, "a", wire::AllocationClass::kPausable, wire::Place::kGpu);
+  add(1_MiB, "a", wire::AllocationClass::kHeld, wire::Place::kGpu);
+  add(1_MiB, "b", wire::AllocationClass::kPausable, wire::Place::kHost);
+  const Demand demand = DemandOf(1, Policy::kHost, ledger);
+  CHECK(demand.by_tag == std::map<std::string, Bytes>{{"a", 3 * 4096}, {"b", 0}});
+  CHECK(demand.largest == 8192);
+  CHECK(demand.reusable == 4_MiB);
+}
