@@ -3,7 +3,6 @@
 #include "cli/app.h"
 
 #include <algorithm>
-#include <map>
 
 #include "absl/strings/str_cat.h"
 #include "cli/error.h"

@@ -101,8 +101,8 @@ absl::Status ToStatus(const grpc::Status& status, const std::string& path) {
     return WhyUnreachable(path, "it closed the connection");
   }
   if (status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED && reason.empty()) {
-    return MakeStatus(absl::StatusCode::kDeadlineExceeded,
-                      "the daemon did not answer within --timeout", "NO_ANSWER");
+    return MakeStatus(absl::StatusCode::kDeadlineExceeded, "the daemon did not answer in time",
+                      "NO_ANSWER");
   }
   return MakeStatus(static_cast<absl::StatusCode>(status.error_code()), status.error_message(),
                     reason);
@@ -135,7 +135,6 @@ Client::Client(const Globals& globals) : wire_(std::make_unique<Wire>()) {
   wire_->timeout = globals.timeout;
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(-1);  // a process may have a million allocations
-  arguments.SetString(GRPC_ARG_DEFAULT_AUTHORITY, "localhost");
   wire_->stub = v1::Control::NewStub(grpc::CreateCustomChannel(
       Target(wire_->path), grpc::InsecureChannelCredentials(), arguments));
 }

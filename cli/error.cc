@@ -23,6 +23,7 @@ constexpr Hint kHints[] = {
     {"CAPTURE_ACTIVE", "try again when the capture has ended"},
     {"MEMLOCK", "raise the limit (ulimit -l, or LimitMEMLOCK= of its service)"},
     {"GPU_MEMORY", "pause or end what holds it, then try again"},
+    {"NO_ANSWER", "--timeout says how long to wait"},
     {"STILL_RUNNING", "`parkade watch` shows how it ends"},
     {"UID_MISMATCH", "its user, root and the group parkade may"},
     {"UNREACHABLE", "start parkaded, or name its directory with --runtime-dir"},

@@ -1,0 +1,82 @@
+// docs/cli.md tells the truth: its examples run, and it names every option and exit code.
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <fstream>
+#include <regex>
+#include <sstream>
+
+#include "tests/unit/cli/fake_control.h"
+
+namespace parkade::cli {
+namespace {
+
+std::string ReadPage() {
+  std::ifstream file(PARKADE_PAGE);
+  REQUIRE(file.good());
+  std::stringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+// The lines of all blocks that are marked as shell.
+std::vector<std::string> Examples(const std::string& page) {
+  std::vector<std::string> examples;
+  std::istringstream lines(page);
+  bool inside = false;
+  for (std::string line; std::getline(lines, line);) {
+    if (line.rfind("```", 0) == 0) {
+      inside = line == "```sh";
+    } else if (inside) {
+      examples.push_back(line);
+    }
+  }
+  return examples;
+}
+
+}  // namespace
+
+TEST_CASE("every example of the page runs") {
+  FakeControl daemon;
+  *daemon.list_answer.add_processes() = MakeProcess(4711, v1::PROCESS_STATE_RUNNING);
+  *daemon.get_answer.mutable_process() = MakeProcess(4711, v1::PROCESS_STATE_RUNNING);
+  daemon.node_answer.add_gpus()->set_uuid("GPU-aaaa");
+  const std::string folder = std::filesystem::path(PARKADE_COMMAND).parent_path();
+  const Environment environment = {{"PATH", folder + ":/usr/bin:/bin"},
+                                   {"PID", "4711"},
+                                   {"PARKADE_RUNTIME_DIR", daemon.directory()},
+                                   {"PARKADE_LIBRARY", PARKADE_FIXTURE},
+                                   {"LD_PRELOAD", ""}};
+  const std::vector<std::string> examples = Examples(ReadPage());
+  REQUIRE(examples.size() > 15);
+  for (const std::string& example : examples) {
+    INFO(example);
+    const Outcome o = Program({"/bin/sh", "-c", example}, environment).Wait();
+    CHECK(o.exit_code == 0);
+    CHECK(o.err == "");
+  }
+}
+
+TEST_CASE("the page names every option of every verb") {
+  const std::string page = ReadPage();
+  const std::regex option("--[a-z][a-z-]+");
+  for (const std::string verb : {"", "run", "ps", "show", "pause", "resume", "watch"}) {
+    const Outcome help = verb.empty() ? RunCli({"--help"}) : RunCli({verb, "--help"});
+    for (std::sregex_iterator at(help.out.begin(), help.out.end(), option), end; at != end; ++at) {
+      INFO(verb << " " << at->str());
+      CHECK(page.find(at->str()) != std::string::npos);
+    }
+    if (!verb.empty()) CHECK(page.find("\n## " + verb + "\n") != std::string::npos);
+  }
+}
+
+TEST_CASE("the page names every exit code") {
+  const std::string page = ReadPage();
+  for (const int code :
+       {kExitOk, kExitFailed, kExitUsage, kExitNotFound, kExitState, kExitResources,
+        kExitUnreachable, kExitDataLoss, kExitTimeout, kExitInterrupted}) {
+    INFO(code);
+    CHECK(page.find("\n| " + std::to_string(code) + " |") != std::string::npos);
+  }
+}
+
+}  // namespace parkade::cli
