@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <stddef.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -22,6 +23,18 @@ constexpr uint64_t kFirstCapacity = 4096;
 
 constexpr size_t FileBytes(uint64_t capacity) {
   return wire::kLedgerHeaderBytes + capacity * sizeof(LedgerRecord);
+}
+
+// Makes the file `to` bytes long; 0 or errno. fallocate, not ftruncate: memory that cannot be had
+// must be an error here, not a SIGBUS at the first store.
+int Extend(int fd, size_t from, size_t to) {
+  // Past the limit the kernel does not only fail, it sends SIGXFSZ, which ends the application.
+  rlimit limit;
+  if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < to) return EFBIG;
+  int r;
+  do r = fallocate(fd, 0, off_t(from), off_t(to - from));
+  while (r != 0 && errno == EINTR);
+  return r == 0 ? 0 : errno;
 }
 
 // Writes what a seqlock guards: `sequence` odd, the words, `sequence` even again. The
@@ -45,10 +58,8 @@ void WriteLocked(uint32_t& sequence, void* to, const void* from, size_t bytes) {
 Result<std::unique_ptr<LedgerWriter>> LedgerWriter::Create() {
   Fd fd(memfd_create("parkade-ledger", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!fd) return OsError(errno, "make the ledger's memfd");
-  // fallocate, not ftruncate: memory that cannot be had must be an error here, not a SIGBUS at the
-  // first store.
-  if (fallocate(fd.get(), 0, 0, off_t(FileBytes(kFirstCapacity))) != 0) {
-    return OsError(errno, "size the ledger");
+  if (const int e = Extend(fd.get(), 0, FileBytes(kFirstCapacity)); e != 0) {
+    return OsError(e, "size the ledger");
   }
   if (fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_SEAL) != 0) {
     return OsError(errno, "seal the ledger");
@@ -134,11 +145,7 @@ void LedgerWriter::Remove(uint32_t slot) {
 bool LedgerWriter::Grow() {
   const uint64_t wanted = std::min(capacity_ * 2, wire::kMaxLedgerRecords);
   if (wanted == capacity_) return false;
-  const auto from = off_t(FileBytes(capacity_)), to = off_t(FileBytes(wanted));
-  int r;
-  do r = fallocate(fd_.get(), 0, from, to - from);
-  while (r != 0 && errno == EINTR);
-  if (r != 0) return false;
+  if (Extend(fd_.get(), FileBytes(capacity_), FileBytes(wanted)) != 0) return false;
   capacity_ = wanted;
   // After the file has grown: who reads the capacity may read that far.
   std::atomic_ref(header_->capacity).store(wanted, std::memory_order_release);

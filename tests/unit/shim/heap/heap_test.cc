@@ -191,6 +191,7 @@ TEST_CASE("a hundred thousand mixed allocations and frees leave nothing behind")
   HeapFixture f;
   std::mt19937 random(3);
   std::vector<CUdeviceptr> live;
+  int failed = 0;
   const Bytes sizes[] = {1, 300, 4096, 100'000, 1_MiB, 2_MiB, 5_MiB, 20_MiB, 33_MiB};
   const char* tags[] = {"default", "weights", "kv_cache"};
   for (int i = 0; i < 100'000; ++i) {
@@ -198,11 +199,12 @@ TEST_CASE("a hundred thousand mixed allocations and frees leave nothing behind")
       live.push_back(f.Allocate(sizes[random() % 9], tags[random() % 3]));
     } else if (!live.empty()) {
       std::swap(live[random() % live.size()], live.back());
-      REQUIRE(f.Free(live.back()) == CUDA_SUCCESS);
+      failed += f.Free(live.back()) != CUDA_SUCCESS;
       live.pop_back();
     }
   }
-  for (CUdeviceptr ptr : live) REQUIRE(f.Free(ptr) == CUDA_SUCCESS);
+  for (CUdeviceptr ptr : live) failed += f.Free(ptr) != CUDA_SUCCESS;
+  CHECK(failed == 0);
   CHECK(f.HeldByHeap().handles <= 6);
   f.heap->Trim();
   CHECK(f.HeldByHeap() == Held{});

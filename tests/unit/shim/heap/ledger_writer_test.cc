@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
@@ -88,18 +89,32 @@ TEST_CASE("the file doubles as it fills, keeps what is there, and cannot be shru
   for (const auto& record : view->records) REQUIRE(Whole(record));
 }
 
-TEST_CASE("what does not fit is counted in the text and may be removed") {
+TEST_CASE(
+    "past the limit on file sizes an allocation is counted in the text, and no signal comes") {
   const auto writer = Make();
-  for (uint64_t i = 0; i < wire::kMaxLedgerRecords; ++i) REQUIRE(writer->Add(Numbered(i)) == i);
-  const uint32_t over = writer->Add(Numbered(7));
+  rlimit limit;
+  REQUIRE(getrlimit(RLIMIT_FSIZE, &limit) == 0);
+  rlimit tight = limit;
+  tight.rlim_cur = 512 * 1024;
+  REQUIRE(setrlimit(RLIMIT_FSIZE, &tight) == 0);
+  uint32_t over = 0;
+  uint64_t number = 1;
+  while (number < 10'000 && over != LedgerWriter::kNoSlot) over = writer->Add(Numbered(number++));
+  const bool second_made = LedgerWriter::Create().ok();
+  tight.rlim_cur = 4096;
+  REQUIRE(setrlimit(RLIMIT_FSIZE, &tight) == 0);
+  const auto refused = LedgerWriter::Create();
+  REQUIRE(setrlimit(RLIMIT_FSIZE, &limit) == 0);
+
   CHECK(over == LedgerWriter::kNoSlot);
-  auto header = wire::ReadLedgerHeader(writer->fd());
-  REQUIRE(header.ok());
-  CHECK(std::string(header->text).find("unlisted=1") != std::string::npos);
-  writer->SetPlace(over, 7, Place::kHost);
+  CHECK(second_made);
+  REQUIRE_FALSE(refused.ok());
+  CHECK(refused.error().os_errno == EFBIG);
+  CHECK(std::string(wire::ReadLedgerHeader(writer->fd())->text) == "unlisted=1 (ledger full)");
+  CHECK(wire::ReadLedger(writer->fd())->records.size() == number - 2);
+  writer->SetPlace(over, number, Place::kHost);
   writer->Remove(over);
-  header = wire::ReadLedgerHeader(writer->fd());
-  CHECK(std::string(header->text).find("unlisted") == std::string::npos);
+  CHECK(std::string(wire::ReadLedgerHeader(writer->fd())->text).empty());
 }
 
 TEST_CASE("totals and state are what was said last") {
