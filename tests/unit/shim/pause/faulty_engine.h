@@ -1,6 +1,7 @@
 // FaultyEngine: a real engine whose nth completion is turned into an error on request.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -13,10 +14,16 @@ namespace parkade::shim {
 
 // For all engines that FaultyEngine::Make makes from now on.
 struct IoFaults {
-  int completions = 0;  // counted so far
-  int fail_at = 0;      // 0: none fails
+  std::atomic<int> completions = 0;  // counted so far
+  int fail_at = 0;                   // 0: none fails
   std::optional<Error> error;
-  uint32_t deepest = 0;  // most requests in flight at once
+  std::atomic<uint32_t> deepest = 0;  // most requests in flight at once, roughly
+
+  void Reset() {
+    completions = 0;
+    fail_at = 0;
+    deepest = 0;
+  }
 };
 
 class FaultyEngine final : public IoEngine {
@@ -24,7 +31,14 @@ class FaultyEngine final : public IoEngine {
   static inline IoFaults plan;
 
   static IoEngineChoice Make(uint32_t depth) {
-    IoEngineChoice choice = MakeIoEngine(depth, std::make_unique<PthreadStarter>());
+    IoEngineChoice choice;
+#if defined(__SANITIZE_THREAD__)
+    // liburing maps its rings by bare system calls, so the sanitizer takes a new ring at an old
+    // address, made on another thread, for a race.
+    choice.engine = std::make_unique<PoolEngine>(depth, std::make_unique<PthreadStarter>());
+#else
+    choice = MakeIoEngine(depth, std::make_unique<PthreadStarter>());
+#endif
     choice.engine = std::make_unique<FaultyEngine>(std::move(choice.engine));
     return choice;
   }
@@ -33,7 +47,7 @@ class FaultyEngine final : public IoEngine {
   void UseFiles(std::span<const int> files) override { real_->UseFiles(files); }
   Result<void> Submit(const IoRequest& request) override {
     auto r = real_->Submit(request);
-    plan.deepest = std::max(plan.deepest, real_->in_flight());
+    if (real_->in_flight() > plan.deepest) plan.deepest = real_->in_flight();
     return r;
   }
   Result<IoCompletion> WaitAny(Deadline by) override {

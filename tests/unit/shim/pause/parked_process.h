@@ -32,7 +32,7 @@ class ParkedProcess {
         heap(driver, *ledger),
         drain(driver, contexts, heap.implicit_wait()),
         freezer(driver, heap, *ledger, pool, drain, FaultyEngine::Make) {
-    FaultyEngine::plan = {};
+    FaultyEngine::plan.Reset();
     Gate::Init();
     for (int device = 0; device < options.devices; ++device) {
       contexts.Add(fake.Context(device), device);
