@@ -67,6 +67,9 @@ void HostPool::BeginGrowth(Bytes free_bytes, CUcontext context) {
     const Bytes slices = (growth_.left + growth_.slice_bytes - 1) / growth_.slice_bytes;
     threads = unsigned(std::min<Bytes>(threads, slices));
     growth_.threads = threads;
+    // One mapping for all of it, or else the threads spend their time waiting for each other's
+    // mmap.
+    if (auto memory = MapPages(growth_.left); memory.ok()) growth_.memory = *memory;
   }
   for (unsigned i = 0; i < threads; ++i) {
     auto thread = Thread::Start("parkade-pool", Grow, this);
@@ -81,7 +84,16 @@ void HostPool::BeginGrowth(Bytes free_bytes, CUcontext context) {
   }
 }
 
-void HostPool::EndGrowth() { threads_.clear(); }
+void HostPool::EndGrowth() {
+  threads_.clear();
+  MutexLock lock(mu_);
+  UnmapRest();
+}
+
+void HostPool::UnmapRest() {
+  if (growth_.memory != nullptr && growth_.left != 0) UnmapPages(growth_.memory, growth_.left);
+  growth_.memory = nullptr;
+}
 
 void HostPool::Grow(void* self) { static_cast<HostPool*>(self)->GrowUntilDone(); }
 
@@ -96,6 +108,7 @@ void HostPool::GrowUntilDone() {
   ScopedContext current(driver_, context);
   for (;;) {
     Bytes bytes;
+    char* memory;
     {
       MutexLock lock(mu_);
       if (growth_.left == 0 || growth_.error) {
@@ -105,12 +118,15 @@ void HostPool::GrowUntilDone() {
       }
       bytes = std::min(growth_.left, growth_.slice_bytes);
       growth_.left -= bytes;
+      memory = growth_.memory;
+      if (memory != nullptr) growth_.memory += bytes;
     }
-    auto slice = MakeSlice(bytes, context);
+    auto slice = MakeSlice(memory, bytes, context);
     MutexLock lock(mu_);
     if (slice.ok()) {
       slices_.push_back(std::move(*slice));
     } else if (bytes > kStep) {
+      UnmapRest();  // smaller slices do not fit the mapping's parts any more
       growth_.left += bytes;
       growth_.slice_bytes = std::min(growth_.slice_bytes, RoundUp(bytes / 4, kStep));
     } else {
@@ -120,12 +136,16 @@ void HostPool::GrowUntilDone() {
   }
 }
 
-Result<HostPool::Slice> HostPool::MakeSlice(Bytes bytes, CUcontext context) const {
-  auto memory = MapSlice(bytes);
-  if (!memory.ok()) return memory.error();
-  const CUresult result = driver_.mem_host_register(*memory, bytes, CU_MEMHOSTREGISTER_PORTABLE);
-  if (result == CUDA_SUCCESS) return Slice{*memory, bytes, context, {{0, bytes}}, bytes};
-  UnmapSlice(*memory, bytes);
+Result<HostPool::Slice> HostPool::MakeSlice(char* memory, Bytes bytes, CUcontext context) const {
+  if (memory == nullptr) {
+    auto mapped = MapPages(bytes);
+    if (!mapped.ok()) return mapped.error();
+    memory = *mapped;
+  }
+  TouchPages(memory, bytes);
+  const CUresult result = driver_.mem_host_register(memory, bytes, CU_MEMHOSTREGISTER_PORTABLE);
+  if (result == CUDA_SUCCESS) return Slice{memory, bytes, context, {{0, bytes}}, bytes};
+  UnmapPages(memory, bytes);
   Error e = CudaError(driver_, result, "pinning %llu MiB of host memory",
                       (unsigned long long)bytes >> 20);
   e.code = Code::kResourceExhausted;
@@ -139,7 +159,7 @@ void HostPool::Unmake(const Slice& slice) const {
   ScopedContext current(driver_, slice.context);
   // Refused when the context is gone; its registrations went with it.
   driver_.mem_host_unregister(slice.memory);
-  UnmapSlice(slice.memory, slice.bytes);
+  UnmapPages(slice.memory, slice.bytes);
 }
 
 Result<HostBlock> HostPool::Take(Bytes want, Bytes least, Deadline by) {
@@ -158,7 +178,7 @@ Result<HostBlock> HostPool::Take(Bytes want, Bytes least, Deadline by) {
   mu_.Unlock();
   CUcontext context = nullptr;
   driver_.ctx_get_current(&context);
-  auto slice = MakeSlice(RoundUp(std::max(want, least), kStep), context);
+  auto slice = MakeSlice(nullptr, RoundUp(std::max(want, least), kStep), context);
   mu_.Lock();
   if (!slice.ok()) return slice.error();
   slices_.push_back(std::move(*slice));

@@ -52,7 +52,7 @@ class HostPool {
   // Registers under `context`, for every context. Ends by itself or when memory cannot be had (a
   // Take that needs it then says why). One growth at a time: the operation thread.
   void BeginGrowth(Bytes free_bytes, CUcontext context);
-  // Waits until the growth's threads have ended. Nothing to do without one.
+  // Nobody needs more: waits until the growth's threads have finished the slices they are at.
   void EndGrowth();
 
   // A block of `least` to `want` bytes, multiples of 4096, aligned to 4096. Waits for a growth
@@ -85,13 +85,16 @@ class HostPool {
     Bytes left = 0;
     Bytes slice_bytes = 0;
     CUcontext context = nullptr;
-    uint32_t threads = 0;  // still at work
+    char* memory = nullptr;  // mapped for what is left; null: each slice maps its own
+    uint32_t threads = 0;    // still at work
     std::optional<Error> error;
   };
 
   static void Grow(void* self);
   void GrowUntilDone();
-  Result<Slice> MakeSlice(Bytes bytes, CUcontext context) const;
+  // `memory` is mapped already, or null; it is unmapped on error.
+  Result<Slice> MakeSlice(char* memory, Bytes bytes, CUcontext context) const;
+  void UnmapRest() REQUIRES(mu_);
   void Unmake(const Slice& slice) const;
   std::optional<HostBlock> Cut(Bytes want, Bytes least) REQUIRES(mu_);
   Bytes FreeBytes() const REQUIRES(mu_);

@@ -6,10 +6,6 @@
 
 #include <cerrno>
 
-#ifndef MADV_POPULATE_WRITE  // Linux 5.14; older headers lack it
-#define MADV_POPULATE_WRITE 23
-#endif
-
 namespace parkade::shim {
 namespace {
 
@@ -17,7 +13,7 @@ constexpr Bytes kHugePage = 2_MiB;
 
 }  // namespace
 
-Result<char*> MapSlice(Bytes bytes) {
+Result<char*> MapPages(Bytes bytes) {
   void* mapped = mmap(nullptr, bytes + kHugePage, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (mapped == MAP_FAILED)
@@ -30,19 +26,14 @@ Result<char*> MapSlice(Bytes bytes) {
 
   madvise(memory, bytes, MADV_HUGEPAGE);  // refused where huge pages are off: slower, not wrong
   madvise(memory, bytes, MADV_DONTFORK);
-  if (madvise(memory, bytes, MADV_POPULATE_WRITE) != 0) {
-    if (errno == ENOMEM || errno == EFAULT || errno == EHWPOISON) {
-      const int error = errno;
-      munmap(memory, bytes);
-      return OsError(error == ENOMEM ? ENOMEM : EIO, "filling %llu MiB with pages",
-                     (unsigned long long)bytes >> 20);
-    }
-    for (Bytes at = 0; at < bytes; at += 4096) static_cast<volatile char*>(memory)[at] = 0;
-  }
   return memory;
 }
 
-void UnmapSlice(char* memory, Bytes bytes) { munmap(memory, bytes); }
+void UnmapPages(char* memory, Bytes bytes) { munmap(memory, bytes); }
+
+void TouchPages(char* memory, Bytes bytes) {
+  for (Bytes at = 0; at < bytes; at += 4096) static_cast<volatile char*>(memory)[at] = 0;
+}
 
 unsigned UsableCores() {
   cpu_set_t cores;

@@ -1,4 +1,4 @@
-// Host memory for one slice of the pool: mapped on huge pages, every page present.
+// Host memory for the pool: mapped on huge pages, and made present.
 #pragma once
 
 #include "common/bytes.h"
@@ -6,10 +6,15 @@
 
 namespace parkade::shim {
 
-// Maps `bytes` (a multiple of 2 MiB), aligned to 2 MiB, kept from forked children, and makes every
-// page present on the calling thread. RESOURCE_EXHAUSTED HOST_MEMORY.
-Result<char*> MapSlice(Bytes bytes);
-void UnmapSlice(char* memory, Bytes bytes);
+// Maps `bytes` (a multiple of 2 MiB), aligned to 2 MiB and kept from forked children; no page is
+// present yet. Parts of it may be unmapped one by one. RESOURCE_EXHAUSTED HOST_MEMORY.
+Result<char*> MapPages(Bytes bytes);
+void UnmapPages(char* memory, Bytes bytes);
+
+// Makes every page present. Several threads fill parts of one mapping at ten times the rate at
+// which each would map and fill its own: mapping stops everybody else's page faults
+// (docs/benchmarks.md).
+void TouchPages(char* memory, Bytes bytes);
 
 // Processors that this thread may run on.
 unsigned UsableCores();
