@@ -63,4 +63,12 @@ CUresult OnMemGetAddressRange(Call<decltype(cuMemGetAddressRange_v2)> call, CUde
 CUresult OnMemRetainAllocationHandle(Call<decltype(cuMemRetainAllocationHandle)> call,
                                      CUmemGenericAllocationHandle* handle, void* address);
 
+// sharing.cc: the driver's own answer; the ledger warns when memory of the heap is concerned.
+// Gated.
+CUresult OnIpcGetMemHandle(Call<decltype(cuIpcGetMemHandle)> call, CUipcMemHandle* handle,
+                           CUdeviceptr ptr);
+CUresult OnMemGetHandleForAddressRange(Call<decltype(cuMemGetHandleForAddressRange)> call,
+                                       void* handle, CUdeviceptr ptr, size_t bytes,
+                                       CUmemRangeHandleType type, unsigned long long flags);
+
 }  // namespace parkade::shim

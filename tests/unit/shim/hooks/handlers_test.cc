@@ -207,6 +207,17 @@ TEST_CASE("while the gate is closed allocating waits, and asking and freeing do 
   CHECK(cuMemFree_v2(late) == CUDA_SUCCESS);
 }
 
+TEST_CASE("memory that is asked for by others is named in the ledger") {
+  Context context;
+  CUdeviceptr p = 0;
+  CUipcMemHandle handle;
+  REQUIRE(cuMemAlloc_v2(&p, 4096) == CUDA_SUCCESS);
+  CHECK_FALSE(parkade_test_ledger_says("cuIpcGetMemHandle"));
+  CHECK(cuIpcGetMemHandle(&handle, p) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(parkade_test_ledger_says("cuIpcGetMemHandle"));
+  CHECK(cuMemFree_v2(p) == CUDA_SUCCESS);
+}
+
 TEST_CASE("freeing in stream order frees memory of the heap too") {
   Context context;
   CUstream stream;

@@ -67,6 +67,10 @@ uint64_t parkade_test_allocations() { return Ledger().allocations - Ledger().fre
 
 uint64_t parkade_test_foreign_bytes() { return Ledger().devices[0].foreign_bytes; }
 
+int parkade_test_ledger_says(const char* words) {
+  return std::string_view(Ledger().text).find(words) != std::string_view::npos;
+}
+
 int parkade_test_close_gate(int ms) {
   const std::atomic<bool> never{false};
   return Gate::Close(Deadline::InMs(uint64_t(ms)), never).ok() ? 0 : -1;
