@@ -68,6 +68,7 @@ Json ToJson(const v1::Allocation& allocation) {
 }
 
 Json ToJson(const v1::TransitionResult& result) {
+  const uint64_t residue = result.residue_bytes();  // 0: unknown
   Json json{{"pid", result.pid()},
             {"already", result.already()},
             {"state", StateName(result.state())},
@@ -80,7 +81,7 @@ Json ToJson(const v1::TransitionResult& result) {
             {"drain_seconds", result.drain_seconds()},
             {"move_seconds", result.move_seconds()},
             {"total_seconds", result.total_seconds()},
-            {"residue_bytes", result.residue_bytes()},
+            {"residue_bytes", residue == 0 ? Json() : Json(residue)},
             {"gpus", Json::array()}};
   for (const auto& gpu : result.gpus()) {
     json["gpus"].push_back(Json{{"uuid", gpu.uuid()},

@@ -35,7 +35,6 @@ Table MovesTable(const Results& results, bool wide) {
       {"DISCARDED", &v1::TransitionResult::discarded_bytes, discarded},
       {"KEPT", &v1::TransitionResult::kept_bytes, kept},
       {"RELEASED", &v1::TransitionResult::released_bytes, wide},
-      {"RESIDUE", &v1::TransitionResult::residue_bytes, wide},
   };
   Table table;
   table.AddColumn("PID", Align::kRight);
@@ -46,6 +45,7 @@ Table MovesTable(const Results& results, bool wide) {
     table.AddColumn(column.name, Align::kRight);
     fields.push_back(column.field);
   }
+  if (wide) table.AddColumn("RESIDUE", Align::kRight);
   for (const char* name : {"GATE", "DRAIN", "MOVE", "TOTAL", "RATE"}) {
     table.AddColumn(name, Align::kRight);
   }
@@ -54,6 +54,9 @@ Table MovesTable(const Results& results, bool wide) {
     row.emplace_back(absl::StrCat(StateName(result.state()), result.already() ? " already" : ""),
                      ColourOf(result.state()));
     for (const Field field : fields) row.push_back(FormatBytes((result.*field)()));
+    // Zero means that the driver did not say.
+    const uint64_t residue = result.residue_bytes();
+    if (wide) row.push_back(residue == 0 ? "-" : FormatBytes(residue));
     for (const double seconds : {result.gate_seconds(), result.drain_seconds(),
                                  result.move_seconds(), result.total_seconds()}) {
       row.push_back(FormatSeconds(seconds));

@@ -104,7 +104,7 @@ TEST_CASE("pause -o json has every figure") {
     "results": [{"pid": 4711, "already": false, "state": "paused", "host_bytes": 8589934592,
       "disk_bytes": 0, "discarded_bytes": 0, "kept_bytes": 0, "released_bytes": 8589934592,
       "gate_seconds": 0.001, "drain_seconds": 0.02, "move_seconds": 0.2, "total_seconds": 0.25,
-      "residue_bytes": 0, "gpus": [{"uuid": "GPU-aaaa", "free_before_bytes": 1073741824,
+      "residue_bytes": null, "gpus": [{"uuid": "GPU-aaaa", "free_before_bytes": 1073741824,
         "free_after_bytes": 9663676416, "expected_bytes": 8589934592}]}]})"));
 }
 
