@@ -140,8 +140,6 @@ Result<void> Freezer::Evict(uint64_t op_id, const EvictionPlan& plan, Outcome* o
     Run();
     return order.error();
   }
-  // A pool from a larger pause may exceed what is granted now.
-  pool_.Release(plan.host_bytes + (order->disk_bytes != 0 ? stage_bytes_ : 0));
   ledger_.BeginTransition(op_id, order->host_bytes + order->disk_bytes + order->discarded_bytes);
 
   MoveReport report;
@@ -159,6 +157,8 @@ Result<void> Freezer::Evict(uint64_t op_id, const EvictionPlan& plan, Outcome* o
   }
   outcome->stats.discarded_bytes = order->discarded_bytes;
   Settle(ranges);
+  // A pool from a larger pause may exceed what is granted now; HBM was given back first.
+  pool_.Release(plan.host_bytes + (report.moved.disk != 0 ? stage_bytes_ : 0));
   ledger_.EndTransition();
   ledger_.SetHostPool(pool_.held(), pool_.used());
   ledger_.SetDiskBackup(report.moved.disk);

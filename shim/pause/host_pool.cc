@@ -85,11 +85,15 @@ void HostPool::BeginGrowth(Bytes free_bytes, CUcontext context) {
 }
 
 void HostPool::EndGrowth() {
+  {
+    MutexLock lock(mu_);
+    UnmapRest();
+    growth_.left = 0;
+  }
   threads_.clear();
-  MutexLock lock(mu_);
-  UnmapRest();
 }
 
+// What no thread has taken yet.
 void HostPool::UnmapRest() {
   if (growth_.memory != nullptr && growth_.left != 0) UnmapPages(growth_.memory, growth_.left);
   growth_.memory = nullptr;

@@ -82,6 +82,14 @@ void CheckAfterResume(ParkedProcess& p, const Freezer::Outcome& outcome) {
   RequireWhole(p);
 }
 
+// The thread sanitizer looks for races, of which each kind of step shows its own; every single call
+// is failed in the other builds.
+#if defined(__SANITIZE_THREAD__)
+constexpr int kEvery = 7;
+#else
+constexpr int kEvery = 1;
+#endif
+
 const Policy kPolicies[] = {Policy::kHost, Policy::kDisk, Policy::kAuto};
 
 TEST_CASE("every driver call of a pause may fail") {
@@ -93,7 +101,7 @@ TEST_CASE("every driver call of a pause may fail") {
     const auto after = CallsSoFar(*clean);
     clean.reset();
     for (const char* name : kCalls) {
-      for (int n = 1; n <= after.at(name) - before.at(name); ++n) {
+      for (int n = 1; n <= after.at(name) - before.at(name); n += kEvery) {
         INFO(name << " number " << n << ", policy " << int(policy));
         auto p = Start();
         p->fake.Fail(name, n, CUDA_ERROR_UNKNOWN);
@@ -106,7 +114,7 @@ TEST_CASE("every driver call of a pause may fail") {
     }
   }
   printf("pause: %d driver calls failed in turn, %d of them undid it\n", tried, refused);
-  CHECK(refused > 100);
+  CHECK(refused > 100 / kEvery);
 }
 
 TEST_CASE("every driver call of a resume may fail") {
@@ -119,7 +127,7 @@ TEST_CASE("every driver call of a resume may fail") {
     const auto after = CallsSoFar(*clean);
     clean.reset();
     for (const char* name : kCalls) {
-      for (int n = 1; n <= after.at(name) - before.at(name); ++n) {
+      for (int n = 1; n <= after.at(name) - before.at(name); n += kEvery) {
         INFO(name << " number " << n << ", policy " << int(policy));
         auto p = Start();
         REQUIRE(p->Pause(policy, PlanOf(policy)).result.ok());
@@ -133,7 +141,7 @@ TEST_CASE("every driver call of a resume may fail") {
     }
   }
   printf("resume: %d driver calls failed in turn, %d of them left it paused\n", tried, refused);
-  CHECK(refused > 100);
+  CHECK(refused > 100 / kEvery);
 }
 
 TEST_CASE("every write of a pause and every read of a resume may fail") {

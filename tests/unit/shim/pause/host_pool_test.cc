@@ -49,9 +49,9 @@ TEST_CASE("freed blocks grow together again") {
   FakeDriver fake;
   HostPool pool(fake.driver());
   pool.BeginGrowth(8_MiB, fake.Context(0));
-  pool.EndGrowth();
   std::vector<HostBlock> blocks;
   TakeAll(pool, blocks, 8_MiB, 1_MiB);
+  pool.EndGrowth();
   for (const size_t i : {3u, 1u, 2u, 7u, 0u, 5u, 6u, 4u}) blocks[i] = HostBlock();
   auto whole = pool.Take(8_MiB, 8_MiB, Soon());
   REQUIRE(whole.ok());
@@ -72,6 +72,9 @@ TEST_CASE("release gives back what holds no block, down to what is to be kept") 
   FakeDriver fake;
   HostPool pool(fake.driver());
   pool.BeginGrowth(64_MiB, fake.Context(0));
+  std::vector<HostBlock> blocks;
+  TakeAll(pool, blocks, 64_MiB, 8_MiB);
+  blocks.clear();
   pool.EndGrowth();
   CHECK(fake.held().host > 1);
   CHECK(pool.Release(64_MiB) == 0);
