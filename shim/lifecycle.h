@@ -36,7 +36,7 @@ inline Parts* LiveParts() { return internal::live_parts.load(std::memory_order_a
 // call; reads the environment the first time.
 void ContextMade(SymbolLookup lookup, CUcontext context);
 
-// Before the driver destroys or resets `context`: its memory dies with it. Application threads.
+// The driver has destroyed or reset `context`: its memory died with it. Application threads.
 void ContextGoes(CUcontext context);
 
 // In the child, after fork. Registered by the first ContextMade.

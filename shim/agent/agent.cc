@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include <memory>
-#include <optional>
 
 #include "common/log.h"
 #include "common/text.h"
@@ -22,7 +21,7 @@ constexpr uint64_t kLastRetryMs = 1000;
 constexpr int kCounterMs = 200;  // how often the ledger's slow counters are brought up to date
 // A prepared process waits this long for its Commit before it opens the gate by itself: a daemon
 // that is alive but stuck must not hold it for ever.
-constexpr uint64_t kPreparedLeaseMs = 60'000;
+constexpr uint64_t kPreparedLeaseNs = 60'000'000'000;
 
 void Sleep(uint64_t ms) {
   const timespec t{time_t(ms / 1000), long(ms % 1000 * 1'000'000)};
@@ -108,18 +107,19 @@ Result<wire::Channel> Agent::Join() {
 }
 
 void Agent::Serve(wire::Channel& channel) {
-  std::optional<Deadline> lease;
+  uint64_t prepared_since_ns = 0;  // 0: not prepared
   for (;;) {
     pollfd polled[] = {{channel.fd(), POLLIN, 0}, {operations_.replies_fd(), POLLIN, 0}};
     if (poll(polled, 2, kCounterMs) < 0 && errno != EINTR) return;
     RefreshCounters();
     if (polled[1].revents != 0 && !SendReplies(channel).ok()) return;
-    if (ledger_.state() != wire::ProcessState::kPrepared)
-      lease.reset();
-    else if (!lease)
-      lease = Deadline::InMs(kPreparedLeaseMs);
-    else if (lease->Passed())
+    if (ledger_.state() != wire::ProcessState::kPrepared) {
+      prepared_since_ns = 0;
+    } else if (prepared_since_ns == 0) {
+      prepared_since_ns = MonotonicNs();
+    } else if (MonotonicNs() - prepared_since_ns > kPreparedLeaseNs) {
       return;  // hang up: Settle opens the gate
+    }
     if (polled[0].revents == 0) continue;
     auto packet = std::make_unique<wire::Packet>();
     if (!channel.Receive(packet.get(), Deadline::InMs(kAnswerMs)).ok()) return;

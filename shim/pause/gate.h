@@ -20,7 +20,8 @@ class Gate {
   // Call around a gated driver call, on any thread. Enter returns when the gate is open. They nest
   // (the driver may call back into a hooked function), and only the outermost Enter waits. The time
   // between them counts as inside: Close waits for it.
-  static void Enter() {
+  // Inlined even into hundreds of wrappers: a call costs as much as the pass itself.
+  [[gnu::always_inline]] static void Enter() {
     if (mine_ == nullptr) [[unlikely]]
       mine_ = Claim();
     Slot& slot = *mine_;
@@ -31,7 +32,7 @@ class Gate {
     if (state_.load(std::memory_order_acquire) != 0) [[unlikely]]
       EnterSlow(slot);
   }
-  static void Leave() {
+  [[gnu::always_inline]] static void Leave() {
     Slot& slot = *mine_;
     if (--slot.depth != 0) return;
     slot.inside.store(0, std::memory_order_release);  // partner: the load in AnyInside
