@@ -2,6 +2,8 @@
 # Sourced by the scripts here: goes to the top of the tree and gives them one way to say things.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
+# Compiled once for every build folder and every clone on the machine.
+export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
 
 # say WORDS: one line of progress, with the seconds since the script began.
 say() { printf '[%3ds] %s\n' "$SECONDS" "$*"; }
