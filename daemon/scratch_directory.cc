@@ -159,9 +159,9 @@ absl::StatusOr<std::unique_ptr<ScratchDirectory>> ScratchDirectory::Adopt(const 
   if (!dir.ok()) return dir.status();
   if (!IsOwner(dir->owner, owner)) return BadAdoption(path, "belongs to another process");
   struct stat theirs, named;
-  if (fstat(lock.get(), &theirs) != 0 ||
-      fstatat(dir->fd.get(), wire::kScratchLock, &named, AT_SYMLINK_NOFOLLOW) != 0 ||
-      theirs.st_dev != named.st_dev || theirs.st_ino != named.st_ino) {
+  if (lock && (fstat(lock.get(), &theirs) != 0 ||
+               fstatat(dir->fd.get(), wire::kScratchLock, &named, AT_SYMLINK_NOFOLLOW) != 0 ||
+               theirs.st_dev != named.st_dev || theirs.st_ino != named.st_ino)) {
     return BadAdoption(path, "has another lock than the one that came with it");
   }
   found->dir_ = std::move(dir->fd);

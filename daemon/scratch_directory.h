@@ -22,15 +22,16 @@ class ScratchDirectory {
                                                                   const Identity& owner,
                                                                   const FsUser& user);
 
-  // Takes over one that the process holds from an earlier daemon, with the lock that it sent.
-  // PERMISSION_DENIED (BAD_SCRATCH) unless path, owner record, user and lock all fit.
+  // Takes over one that the process holds from an earlier daemon, with the lock if it sent that; if
+  // not, the process alone goes on holding it. PERMISSION_DENIED (BAD_SCRATCH) unless path, owner
+  // record, user and lock all fit.
   static absl::StatusOr<std::unique_ptr<ScratchDirectory>> Adopt(const std::string& path, Fd lock,
                                                                  const Identity& owner,
                                                                  const FsUser& user);
 
   const std::string& path() const { return path_; }
   const std::string& base() const { return base_path_; }
-  int lock() const { return lock_.get(); }
+  int lock() const { return lock_.get(); }  // -1: the process alone has it
   int data() const { return data_.get(); }
   Bytes bytes() const { return bytes_; }
 

@@ -250,7 +250,7 @@ absl::Status ShimListener::Admit(Connection& connection, const wire::Hello& hell
   }
   process->Connect(IntroductionOf(hello), connection.channel,
                    std::make_shared<const Fd>(std::move(packet.fds[0])));
-  if (packet.fd_count > 1) AdoptScratch(*process, hello, std::move(packet.fds[1]));
+  AdoptScratch(*process, hello, packet.fd_count > 1 ? std::move(packet.fds[1]) : Fd());
   connection.process = process;
   // Only now, so that nobody sees it half made.
   if (is_new) registry_.Add(process);

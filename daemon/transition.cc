@@ -25,9 +25,11 @@ wire::Commit CommitFor(const Member& member, const Transition::Eviction& evictio
   }
   if (member.scratch != nullptr) {
     commit.file_count = 1;
-    commit.has_lock = 1;
-    CopyText(commit.scratch, member.scratch->path());
+    commit.has_lock = member.scratch->lock() >= 0 ? 1 : 0;
   }
+  // Also when this pause has no use for it: a shim knows only the directory named last, and the
+  // next daemon learns of it from the shim.
+  if (const auto held = member.process->scratch()) CopyText(commit.scratch, held->path());
   return commit;
 }
 
@@ -96,21 +98,22 @@ absl::Status Transition::Prepare(wire::GateMode gate, uint64_t drain_timeout_ns)
 }
 
 absl::Status Transition::Commit(const Eviction& eviction) {
-  const auto round = Send([](const Member& m) { return !m.already; },
-                          [&](Member& m, const auto& r, size_t slot) {
-                            auto commit = CommitFor(m, eviction);
-                            if (!eviction.policies.all) {
-                              const auto view = m.process->View();
-                              commit.policy = uint32_t(view.introduction.default_policy);
-                            }
-                            Tell(m, ProcessState::kEvicting);
-                            if (m.scratch == nullptr) {
-                              m.process->Send(commit, r, slot);
-                            } else {
-                              const int fds[] = {m.scratch->lock(), m.scratch->data()};
-                              m.process->Send(commit, r, slot, fds);
-                            }
-                          });
+  const auto round =
+      Send([](const Member& m) { return !m.already; },
+           [&](Member& m, const auto& r, size_t slot) {
+             auto commit = CommitFor(m, eviction);
+             if (!eviction.policies.all) {
+               const auto view = m.process->View();
+               commit.policy = uint32_t(view.introduction.default_policy);
+             }
+             Tell(m, ProcessState::kEvicting);
+             if (m.scratch == nullptr) {
+               m.process->Send(commit, r, slot);
+             } else {
+               const int fds[] = {m.scratch->lock(), m.scratch->data()};
+               m.process->Send(commit, r, slot, std::span(fds).subspan(1 - commit.has_lock));
+             }
+           });
   WaitWhileMoving(*round, limits_.stall_ms, true);
   Answers answers = round->answers();
   if (auto failed = FirstFailure(answers, "stopped moving bytes"); !failed.ok()) {

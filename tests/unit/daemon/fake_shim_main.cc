@@ -29,6 +29,10 @@ int main(int argc, char** argv) {
   fflush(stdout);
   char line[64];
   while (fgets(line, sizeof line, stdin) != nullptr) {
+    if (strcmp(line, "reconnect\n") == 0) {
+      printf("%s\n", shim.Connect(argv[1]).ok() ? "ready" : "refused");
+      fflush(stdout);
+    }
     if (strcmp(line, "fork\n") != 0) continue;
     const pid_t child = fork();
     if (child == 0) {

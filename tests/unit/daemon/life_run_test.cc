@@ -117,3 +117,33 @@ TEST_CASE("a killed daemon's sockets are replaced and its dead processes' scratc
   }
   CHECK(Entries(Root(run)) == 1);
 }
+
+TEST_CASE("the next daemon adopts a paused process with its scratch, and resumes it") {
+  DaemonRun run;
+  const auto shim = run.StartShim({"1048576"});
+  v1::PauseResponse response;
+  REQUIRE(run.Pause(PauseOf({shim->pid()}, v1::POLICY_DISK), &response).ok());
+  run.Kill();
+  run.Start();
+  CHECK(run.Find(shim->pid()).pid() == 0);
+  shim->Write("reconnect\n");
+  REQUIRE(shim->Line() == "ready");
+  REQUIRE(run.WaitFor(shim->pid(), v1::PROCESS_STATE_PAUSED));
+  CHECK(run.Find(shim->pid()).scratch_dir().starts_with(Root(run)));
+  v1::ResumeResponse resumed;
+  REQUIRE(run.Resume(shim->pid(), &resumed).ok());
+  REQUIRE(run.Pause(PauseOf({shim->pid()}, v1::POLICY_DISK), &response).ok());
+  CHECK(Entries(Root(run)) == 1);  // the same directory serves again
+  shim->Signal(SIGKILL);
+  REQUIRE(shim->Wait() == 128 + SIGKILL);
+  CHECK(EmptiesWithinASecond(run));
+}
+
+TEST_CASE("an orderly end leaves the scratch of a process that lives") {
+  DaemonRun run;
+  const auto shim = run.StartShim({"1048576"});
+  v1::PauseResponse response;
+  REQUIRE(run.Pause(PauseOf({shim->pid()}, v1::POLICY_DISK), &response).ok());
+  CHECK(run.Stop() == 0);
+  CHECK(Entries(Root(run)) == 1);
+}

@@ -227,6 +227,9 @@ TEST_CASE("a directory is adopted only with its own lock by its own process") {
   ++other.start_ticks;
   CHECK(ReasonOf(ScratchDirectory::Adopt(path, Fd(dup(lock.get())), other, kSelf).status()) ==
         "BAD_SCRATCH");
+  const auto unlocked = ScratchDirectory::Adopt(path, Fd(), Self(), kSelf);
+  REQUIRE(unlocked.ok());
+  CHECK((*unlocked)->lock() == -1);
   CHECK_FALSE(ScratchDirectory::Adopt("/etc/passwd", Fd(dup(lock.get())), Self(), kSelf).ok());
   auto adopted = ScratchDirectory::Adopt(path, std::move(lock), Self(), kSelf);
   REQUIRE(adopted.ok());
