@@ -64,8 +64,9 @@ Freezer::Freezer(const Driver& driver, Heap& heap, LedgerWriter& ledger, HostPoo
 
 Freezer::Outcome Freezer::Refuse(const char* asked) const {
   Outcome outcome;
-  outcome.result =
-      MakeError(Code::kFailedPrecondition, "BUSY", "%s: the process is %s", asked, NameOf(state_));
+  outcome.result = MakeError(Code::kFailedPrecondition,
+                             state_ == ProcessState::kFailed ? "CONTEXT_LOST" : "BUSY",
+                             "%s: the process is %s", asked, NameOf(state_));
   return outcome;
 }
 
