@@ -158,8 +158,6 @@ Result<void> Freezer::Evict(uint64_t op_id, const EvictionPlan& plan, Outcome* o
   }
   outcome->stats.discarded_bytes = order->discarded_bytes;
   Settle(ranges);
-  // A pool from a larger pause may exceed what is granted now; HBM was given back first.
-  pool_.Release(plan.host_bytes + (report.moved.disk != 0 ? stage_bytes_ : 0));
   ledger_.EndTransition();
   ledger_.SetHostPool(pool_.held(), pool_.used());
   ledger_.SetDiskBackup(report.moved.disk);

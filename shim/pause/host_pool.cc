@@ -227,21 +227,21 @@ void HostPool::GiveBack(char* memory, Bytes bytes) {
   slice->free.erase(next);
 }
 
-Bytes HostPool::Release(Bytes keep) {
+Bytes HostPool::Release() {
   std::vector<Slice> empty;
-  Bytes released = 0;
   {
     MutexLock lock(mu_);
-    Bytes held = 0;
-    for (const Slice& slice : slices_) held += slice.bytes;
-    std::erase_if(slices_, [&](Slice& slice) {
-      if (slice.free_bytes != slice.bytes || held - released <= keep) return false;
-      released += slice.bytes;
+    std::erase_if(slices_, [&empty](Slice& slice) {
+      if (slice.free_bytes != slice.bytes) return false;
       empty.push_back(std::move(slice));
       return true;
     });
   }
-  for (const Slice& slice : empty) Unmake(slice);
+  Bytes released = 0;
+  for (const Slice& slice : empty) {
+    Unmake(slice);
+    released += slice.bytes;
+  }
   return released;
 }
 

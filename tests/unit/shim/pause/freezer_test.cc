@@ -127,6 +127,21 @@ TEST_CASE("the host memory of a disk pause is its stage") {
   CHECK(p.BytesRight());
 }
 
+TEST_CASE("the pool outlives a pause to disk, so that the next one to the host is warm") {
+  ParkedProcess p;
+  p.Allocate(40_MiB);
+  for (const Policy policy : {Policy::kHost, Policy::kDisk, Policy::kHost}) {
+    REQUIRE(p.Pause(policy).result.ok());
+    REQUIRE(p.Resume().result.ok());
+  }
+  const int registered = p.fake.Calls("cuMemHostRegister");
+  REQUIRE(p.Pause(Policy::kHost).result.ok());
+  CHECK(p.fake.Calls("cuMemHostRegister") == registered);
+  CHECK(p.fake.Calls("cuMemHostUnregister") == 0);
+  REQUIRE(p.Resume().result.ok());
+  CHECK(p.BytesRight());
+}
+
 TEST_CASE("tags have policies of their own: keep stays, discard comes back undefined") {
   ParkedProcess p;
   p.Allocate(40_MiB, "weights");
