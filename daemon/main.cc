@@ -89,7 +89,11 @@ int Run(const Config& config) {
   auto control_socket = runtime->Listen("control.sock", SOCK_STREAM);
   if (!control_socket.ok()) return Refuse(control_socket.status());
   ShimListener shims(std::move(*shim_socket), registry, events,
-                     [&](auto directory) { reaper.Bury(std::move(directory)); }, {});
+                     {[&](Process& process, const std::string& path, Fd lock) {
+                        scratch.Adopt(process, path, std::move(lock));
+                      },
+                      [&](auto directory) { reaper.Bury(std::move(directory)); }},
+                     {});
 
   Operations operations;
   ControlService service({authority, registry, events, gpus, scratch, node, operations});

@@ -16,6 +16,38 @@ namespace {
 
 using wire::ProcessState;
 
+// Who holds the GPUs of the processes that could not come back, and how much is free there.
+absl::Status ExplainShortage(const absl::Status& failed, const std::vector<Member>& members,
+                             const Gpus& gpus) {
+  std::map<std::string, Bytes> needed;
+  for (const Member& member : members) {
+    const auto ledger = member.process->Ledger();
+    if (!ledger.ok()) continue;
+    for (const wire::LedgerRecord& r : ledger->records) {
+      const wire::LedgerDevice& device = ledger->header.devices[r.device];
+      const bool out = wire::Place(r.place) != wire::Place::kGpu;
+      if (out && device.used != 0) needed[GpuUuid(device.uuid)] += r.bytes;
+    }
+  }
+  Metadata metadata;
+  std::string text;
+  for (const GpuView& gpu : gpus.Read()) {
+    const auto at = needed.find(gpu.uuid);
+    if (at == needed.end()) continue;
+    std::vector<std::string> holders;
+    for (const auto& [pid, bytes] : gpu.users) holders.push_back(Cat(pid, "=", bytes));
+    const std::string held = Join(holders, ",");
+    text += Cat(gpu.uuid, " has ", gpu.free, " bytes free of ", at->second, " needed, held by ",
+                held.empty() ? "nobody known" : held, "; ");
+    metadata = {{"gpu_uuid", gpu.uuid},
+                {"needed_bytes", std::to_string(at->second)},
+                {"free_bytes", std::to_string(gpu.free)},
+                {"holders", held}};
+    if (gpu.free < at->second) break;  // the one that is short is the one to tell of
+  }
+  return Annotate(failed, text, metadata);
+}
+
 // Members for the processes. Those that are at `goal` are done already; BUSY when one is moving by
 // itself, as after the loss of its last daemon.
 absl::StatusOr<std::vector<Member>> MembersFor(const ProcessList& processes, ProcessState goal) {
@@ -61,14 +93,16 @@ class NodeState::Movement {
     before_ = gpus.Free(uuids_);
   }
 
-  // The driver gives released memory back a moment late; 100 ms are enough for it.
+  // The driver gives released memory back a moment late; 100 ms are enough for it. Not to the last
+  // byte: pinning host memory for the backup takes page tables in HBM, 8 bytes for each 4 KiB.
   void WaitForRelease(const std::vector<Member>& members) {
     const auto resident = Resident(members);
     for (const Deadline by = Deadline::InMs(100);;) {
       after_ = gpus_.Free(uuids_);
       const bool shown = std::all_of(before_.begin(), before_.end(), [&](const auto& gpu) {
         const auto& [uuid, free] = gpu;
-        return after_[uuid] >= free + Expected(uuid, resident);
+        const auto expected = Expected(uuid, resident);
+        return after_[uuid] + expected / 256 + 8_MiB >= free + expected;
       });
       if (shown || by.Passed()) break;
       // Nothing announces it: the driver has to be asked again.
@@ -238,7 +272,9 @@ absl::StatusOr<Outcomes> NodeState::Resume(const Caller& caller, const ResumeOrd
   }
   Movement movement(to_.gpus, *members);
   Transition transition(*members, to_.events, limits_);
-  if (auto s = transition.Resume(order.release_host); !s.ok()) return s;
+  if (auto s = transition.Resume(order.release_host); !s.ok()) {
+    return ReasonOf(s) == "GPU_MEMORY" ? ExplainShortage(s, *members, to_.gpus) : s;
+  }
   movement.Look(*members);
   Outcomes outcomes;
   for (const Member& member : *members) {

@@ -102,7 +102,8 @@ Demand DemandOf(int pid, Policy process_default, const wire::LedgerView& ledger)
 
 absl::StatusOr<std::vector<Grant>> Plan(const Policies& policies, std::span<const Demand> demands,
                                         Bytes host_free) {
-  for (const auto& [tag, policy] : policies.by_tag) {
+  for (const auto& entry : policies.by_tag) {
+    const std::string& tag = entry.first;
     const bool known = std::any_of(demands.begin(), demands.end(),
                                    [&](const Demand& d) { return d.by_tag.contains(tag); });
     if (known) continue;

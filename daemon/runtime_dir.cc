@@ -3,13 +3,14 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <utility>
 
-#include "daemon/shim_listener.h"
 #include "daemon/status.h"
 #include "daemon/words.h"
 
@@ -33,6 +34,29 @@ absl::Status MakeDirectory(const std::string& path, mode_t mode) {
                     "write to"));
   }
   return absl::OkStatus();
+}
+
+absl::StatusOr<Fd> ListenAt(const std::string& path, int type) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (path.size() >= sizeof address.sun_path) {
+    return Fail(absl::StatusCode::kInvalidArgument, "BAD_CONFIG",
+                Cat("socket path is longer than 107 bytes: ", path));
+  }
+  path.copy(address.sun_path, path.size());
+  const auto failed = [&](const char* what) {
+    return ToStatus(OsError(errno, "%s %s", what, path.c_str()));
+  };
+  Fd socket(::socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!socket) return failed("make socket");
+  if (unlink(path.c_str()) != 0 && errno != ENOENT) return failed("replace stale socket");
+  if (bind(socket.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0) {
+    return failed("bind to");
+  }
+  // Who may do what is decided by the peer's credentials, not by the socket's mode.
+  if (chmod(path.c_str(), 0666) != 0) return failed("set the mode of");
+  if (listen(socket.get(), SOMAXCONN) != 0) return failed("listen at");
+  return socket;
 }
 
 absl::StatusOr<RuntimeDir> RuntimeDir::Open(const std::string& path) {

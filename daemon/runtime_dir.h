@@ -13,6 +13,10 @@ namespace parkade::daemon {
 // there and another user could change it.
 absl::Status MakeDirectory(const std::string& path, mode_t mode);
 
+// A bound and listening Unix socket, mode 0666, in place of whatever was at `path`; the caller
+// holds the runtime directory's lock. `type` is SOCK_SEQPACKET or SOCK_STREAM.
+absl::StatusOr<Fd> ListenAt(const std::string& path, int type);
+
 class RuntimeDir {
  public:
   // Makes and locks it. FAILED_PRECONDITION (ALREADY_RUNNING) when another daemon has the lock.

@@ -5,10 +5,12 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <utility>
 
 #include "common/log.h"
+#include "daemon/printable.h"
 #include "daemon/proc_file.h"
 #include "daemon/scratch_sweep.h"
 #include "daemon/status.h"
@@ -102,6 +104,26 @@ absl::Status Scratch::Reserve(const std::shared_ptr<Process>& process,
   use.replaced_ = std::move(existing);
   use.made_ = true;
   return absl::OkStatus();
+}
+
+void Scratch::Adopt(Process& process, const std::string& path, Fd lock) {
+  if (process.scratch() != nullptr) return;
+  const auto warn = [&](const std::string& why) {
+    Log(LogLevel::kWarning, "process %d: %s", process.pid(), Printable(why).c_str());
+  };
+  // The path is the process's word: no other place is touched for it.
+  if (!MayHaveUsed(path)) return warn(path + " is in no scratch base of this node");
+  auto adopted = ScratchDirectory::Adopt(path, std::move(lock), process.identity(), process.user());
+  if (!adopted.ok()) return warn(MessageOf(adopted.status()));
+  if (!process.SetScratch(std::move(*adopted))) warn("ended while its scratch was adopted");
+}
+
+bool Scratch::MayHaveUsed(const std::string& path) {
+  if (!CheckBasePath(path.substr(0, path.rfind("/parkade-v1/"))).ok()) return false;
+  if (IsAllowedBase(rules_, path)) return true;
+  const MutexLock lock(mu_);
+  return std::any_of(remembered_.begin(), remembered_.end(),
+                     [&](const std::string& base) { return path.starts_with(base + "/"); });
 }
 
 void Scratch::Remember(const std::string& base) {

@@ -43,11 +43,17 @@ class Scratch {
   absl::Status Reserve(const std::shared_ptr<Process>& process, const std::string& requested_base,
                        Bytes bytes, Use& use);
 
+  // Takes over the directory that a process holds from an earlier daemon (`lock` may be empty),
+  // unless it has one already or the base is none that this or an earlier daemon may have used.
+  // Logs what cannot be taken over: the sweep gets it once the process is dead.
+  void Adopt(Process& process, const std::string& path, Fd lock);
+
   const ScratchRules& rules() const { return rules_; }
   // Those configured, those used by earlier daemons, and the places of the last resort.
   std::vector<std::string> BasesToSweep() const;
 
  private:
+  bool MayHaveUsed(const std::string& path) EXCLUDES(mu_);
   void Remember(const std::string& base) EXCLUDES(mu_);
   std::string FileName() const { return state_dir_ + "/scratch-bases"; }
 

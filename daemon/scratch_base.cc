@@ -129,6 +129,10 @@ BaseChoice ChooseBase(const ScratchRules& rules, std::string_view requested,
   return {Cat(kLastResort, "/", OwnLeaf(uid)), Source::kLastResort};
 }
 
+bool IsAllowedBase(const ScratchRules& rules, std::string_view path) {
+  return !AllowedBy(rules, path).empty();
+}
+
 absl::Status CheckBasePath(std::string_view path) {
   if (path.empty() || path[0] != '/') return BadScratch(path, "is not an absolute path");
   if (path.size() > kMaxBasePath) return BadScratch(path, "is longer than 200 bytes");

@@ -29,6 +29,9 @@ struct BaseChoice {
 BaseChoice ChooseBase(const ScratchRules& rules, std::string_view requested,
                       std::string_view wanted, uid_t uid);
 
+// `path` is one of the directories that the configuration allows, or beneath one.
+bool IsAllowedBase(const ScratchRules& rules, std::string_view path);
+
 // Absolute, without "." or "..", short enough for the wire, not /tmp. INVALID_ARGUMENT
 // (BAD_SCRATCH) otherwise.
 absl::Status CheckBasePath(std::string_view path);

@@ -5,6 +5,7 @@
 #include <sys/file.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -180,6 +181,19 @@ absl::Status ScratchDirectory::Reserve(Bytes bytes) {
   bytes = RoundUp(bytes, 4096);
   if (bytes <= bytes_) return absl::OkStatus();
   const AsUser as_user(user_);
+  // Asked first: ext4 and XFS hand out every block they have before they say that there are not
+  // enough, and for that moment everybody else's writes fail.
+  struct statvfs space;
+  if (fstatvfs(data_.get(), &space) == 0) {
+    const Bytes free_bytes = Bytes(space.f_bavail) * space.f_frsize;
+    if (bytes - bytes_ > free_bytes) {
+      return Fail(absl::StatusCode::kResourceExhausted, "DISK_SPACE",
+                  Cat("reserve ", bytes, " bytes in ", path_, ": ", free_bytes, " are free"),
+                  {{"path", path_},
+                   {"needed_bytes", std::to_string(bytes)},
+                   {"free_bytes", std::to_string(free_bytes)}});
+    }
+  }
   if (const int failed = Allocate(data_.get(), off_t(bytes_), off_t(bytes)); failed != 0) {
     // Give back what was taken before it failed.
     [[maybe_unused]] const int r = ftruncate(data_.get(), off_t(bytes_));
@@ -190,6 +204,10 @@ absl::Status ScratchDirectory::Reserve(Bytes bytes) {
   return absl::OkStatus();
 }
 
-absl::Status ScratchDirectory::Remove() { return RemoveScratch(root_.get(), name_, path_); }
+absl::Status ScratchDirectory::Remove() {
+  // As the user, since on a network file system root may be nobody.
+  const AsUser as_user(user_);
+  return RemoveScratch(root_.get(), name_, path_);
+}
 
 }  // namespace parkade::daemon

@@ -6,7 +6,6 @@
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -63,34 +62,12 @@ int Watch(int epoll, int fd, uint64_t id) {
 
 }  // namespace
 
-absl::StatusOr<Fd> ListenAt(const std::string& path, int type) {
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  if (path.size() >= sizeof address.sun_path) {
-    return Fail(absl::StatusCode::kInvalidArgument, "BAD_CONFIG",
-                Cat("socket path is longer than 107 bytes: ", path));
-  }
-  path.copy(address.sun_path, path.size());
-  const auto failed = [&](const char* what) {
-    return ToStatus(OsError(errno, "%s %s", what, path.c_str()));
-  };
-  Fd socket(::socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!socket) return failed("make socket");
-  if (unlink(path.c_str()) != 0 && errno != ENOENT) return failed("replace stale socket");
-  if (bind(socket.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0) {
-    return failed("bind to");
-  }
-  // Who may do what is decided by the peer's credentials, not by the socket's mode.
-  if (chmod(path.c_str(), 0666) != 0) return failed("set the mode of");
-  if (listen(socket.get(), SOMAXCONN) != 0) return failed("listen at");
-  return socket;
-}
-
-ShimListener::ShimListener(Fd socket, Registry& registry, Events& events, Bury bury, Limits limits)
+ShimListener::ShimListener(Fd socket, Registry& registry, Events& events, ScratchHooks scratch,
+                           Limits limits)
     : limits_(limits),
       registry_(registry),
       events_(events),
-      bury_(std::move(bury)),
+      scratch_(std::move(scratch)),
       socket_(std::move(socket)),
       epoll_(epoll_create1(EPOLL_CLOEXEC)),
       stop_(eventfd(0, EFD_CLOEXEC)),
@@ -250,7 +227,9 @@ absl::Status ShimListener::Admit(Connection& connection, const wire::Hello& hell
   }
   process->Connect(IntroductionOf(hello), connection.channel,
                    std::make_shared<const Fd>(std::move(packet.fds[0])));
-  AdoptScratch(*process, hello, packet.fd_count > 1 ? std::move(packet.fds[1]) : Fd());
+  if (const std::string path(ReadText(hello.scratch)); !path.empty()) {
+    scratch_.adopt(*process, path, packet.fd_count > 1 ? std::move(packet.fds[1]) : Fd());
+  }
   connection.process = process;
   // Only now, so that nobody sees it half made.
   if (is_new) registry_.Add(process);
@@ -258,19 +237,6 @@ absl::Status ShimListener::Admit(Connection& connection, const wire::Hello& hell
   Log(LogLevel::kInfo, "process %d of uid %u %s", process->pid(), process->identity().uid,
       is_new ? "connected" : "connected again");
   return absl::OkStatus();
-}
-
-void ShimListener::AdoptScratch(Process& process, const wire::Hello& hello, Fd lock) {
-  const std::string path(ReadText(hello.scratch));
-  if (path.empty() || process.scratch() != nullptr) return;
-  auto adopted = ScratchDirectory::Adopt(path, std::move(lock), process.identity(), process.user());
-  if (!adopted.ok()) {
-    Log(LogLevel::kWarning, "process %d: %s", process.pid(),
-        Printable(MessageOf(adopted.status())).c_str());
-    return;
-  }
-  // Only this thread ends processes, so it has not ended in between.
-  [[maybe_unused]] const bool set = process.SetScratch(std::move(*adopted));
 }
 
 void ShimListener::Close(uint64_t id) {
@@ -301,7 +267,7 @@ void ShimListener::Remove(const std::shared_ptr<Process>& process) {
   auto scratch = process->End();
   events_.Publish(Event::Kind::kGone, *process);
   Log(LogLevel::kInfo, "process %d is gone", process->pid());
-  if (scratch != nullptr) bury_(std::move(scratch));
+  if (scratch != nullptr) scratch_.bury(std::move(scratch));
 }
 
 }  // namespace parkade::daemon

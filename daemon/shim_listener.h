@@ -10,7 +10,7 @@
 #include <string>
 #include <thread>
 
-#include "absl/status/statusor.h"
+#include "absl/status/status.h"
 #include "common/fd.h"
 #include "daemon/events.h"
 #include "daemon/identity.h"
@@ -20,10 +20,6 @@
 
 namespace parkade::daemon {
 
-// A bound and listening Unix socket, mode 0666, in place of whatever was at `path`; the caller
-// holds the runtime directory's lock. `type` is SOCK_SEQPACKET or SOCK_STREAM.
-absl::StatusOr<Fd> ListenAt(const std::string& path, int type);
-
 class ShimListener {
  public:
   struct Limits {
@@ -32,11 +28,16 @@ class ShimListener {
     size_t connections = 8192;
   };
 
-  // What to do with the scratch directory of a process that has ended. Must not block.
-  using Bury = std::function<void(std::shared_ptr<ScratchDirectory>)>;
+  // What scratch has to do with connections. Neither may block.
+  struct ScratchHooks {
+    // A process says that it holds this directory from an earlier daemon; the lock may be missing.
+    std::function<void(Process&, const std::string& path, Fd lock)> adopt;
+    // The process of this directory has ended.
+    std::function<void(std::shared_ptr<ScratchDirectory>)> bury;
+  };
 
   // `registry` and `events` outlive it. Serves until it is destroyed.
-  ShimListener(Fd socket, Registry& registry, Events& events, Bury bury, Limits limits);
+  ShimListener(Fd socket, Registry& registry, Events& events, ScratchHooks scratch, Limits limits);
   ~ShimListener();
 
   // Closes every connection: the shims go on alone. Nothing is accepted afterwards.
@@ -56,7 +57,6 @@ class ShimListener {
   bool Read(Connection& connection);
   bool OnHello(Connection& connection, wire::Packet& packet);
   absl::Status Admit(Connection& connection, const wire::Hello& hello, wire::Packet& packet);
-  void AdoptScratch(Process& process, const wire::Hello& hello, Fd lock);
   void Close(uint64_t id);
   void OnProcessEnd(uint64_t id);
   void Remove(const std::shared_ptr<Process>& process);
@@ -66,7 +66,7 @@ class ShimListener {
   const Limits limits_;
   Registry& registry_;
   Events& events_;
-  const Bury bury_;
+  const ScratchHooks scratch_;
   Fd socket_;
   Fd epoll_;
   Fd stop_;

@@ -1,4 +1,5 @@
 // The whole daemon: pause, resume, refuse and watch, with processes whose bytes are only numbers.
+#include <grpcpp/generic/generic_stub.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -257,4 +258,40 @@ TEST_CASE("another user sees and moves only its own processes") {
   const auto status = stub->Pause(&pause, PauseOf({shim->pid()}, v1::POLICY_HOST), &response);
   CHECK(status.error_code() == grpc::StatusCode::PERMISSION_DENIED);
   CHECK(ReasonIn(status) == "UID_MISMATCH");
+}
+
+TEST_CASE("the health service answers") {
+  DaemonRun run;
+  // Health's messages are two: an empty request, and a response whose field 1 is 1 for SERVING.
+  grpc::GenericStub health(run.channel());
+  grpc::ClientContext context;
+  grpc::CompletionQueue queue;
+  grpc::Slice nothing;
+  grpc::ByteBuffer request(&nothing, 1), response;
+  const auto call =
+      health.PrepareUnaryCall(&context, "/grpc.health.v1.Health/Check", request, &queue);
+  call->StartCall();
+  grpc::Status status;
+  call->Finish(&response, &status, nullptr);
+  void* tag;
+  bool ok;
+  REQUIRE(queue.Next(&tag, &ok));
+  INFO(status.error_message());
+  REQUIRE(status.ok());
+  grpc::Slice answer;
+  REQUIRE(response.DumpToSingleSlice(&answer).ok());
+  CHECK(std::string(answer.begin(), answer.end()) == std::string("\x08\x01"));
+}
+
+TEST_CASE("the node says what it has") {
+  DaemonRun run;
+  grpc::ClientContext context;
+  v1::GetNodeResponse node;
+  REQUIRE(run.stub().GetNode(&context, {}, &node).ok());
+  CHECK(node.host_total_bytes() > node.host_available_bytes());
+  CHECK_FALSE(node.gpu_source().empty());
+  REQUIRE(node.scratch_bases_size() == 1);
+  CHECK(node.scratch_bases(0).path() == run.scratch());
+  CHECK(node.scratch_bases(0).usable());
+  CHECK(node.scratch_bases(0).free_bytes() > 0);
 }

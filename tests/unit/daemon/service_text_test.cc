@@ -1,0 +1,132 @@
+// The API's messages and the daemon's own types.
+#include "daemon/service_text.h"
+
+#include <catch2/catch.hpp>
+
+#include "common/text.h"
+#include "daemon/status.h"
+
+using namespace parkade;
+using namespace parkade::daemon;
+
+TEST_CASE("states and policies mean the same on both sides") {
+  const std::pair<wire::ProcessState, v1::ProcessState> states[] = {
+      {wire::ProcessState::kRunning, v1::PROCESS_STATE_RUNNING},
+      {wire::ProcessState::kPreparing, v1::PROCESS_STATE_PREPARING},
+      {wire::ProcessState::kPrepared, v1::PROCESS_STATE_PREPARED},
+      {wire::ProcessState::kEvicting, v1::PROCESS_STATE_EVICTING},
+      {wire::ProcessState::kPaused, v1::PROCESS_STATE_PAUSED},
+      {wire::ProcessState::kRestoring, v1::PROCESS_STATE_RESTORING},
+      {wire::ProcessState::kPartlyMoved, v1::PROCESS_STATE_PARTLY_MOVED},
+      {wire::ProcessState::kFailed, v1::PROCESS_STATE_FAILED}};
+  for (const auto& [ours, theirs] : states) {
+    ProcessView view;
+    view.state = ours;
+    v1::Process out;
+    Write(view, &out);
+    CHECK(out.state() == theirs);
+  }
+  const std::pair<v1::Policy, wire::Policy> policies[] = {
+      {v1::POLICY_HOST, wire::Policy::kHost},
+      {v1::POLICY_DISK, wire::Policy::kDisk},
+      {v1::POLICY_AUTO, wire::Policy::kAuto},
+      {v1::POLICY_DISCARD, wire::Policy::kDiscard},
+      {v1::POLICY_KEEP, wire::Policy::kKeep}};
+  for (const auto& [theirs, ours] : policies) {
+    v1::PauseRequest in;
+    in.set_policy(theirs);
+    (*in.mutable_tag_policies())["t"] = theirs;
+    const auto order = Read(in);
+    REQUIRE(order.ok());
+    CHECK(order->policies.all == ours);
+    CHECK(order->policies.by_tag.at("t") == ours);
+  }
+}
+
+TEST_CASE("an empty request is an order with the defaults") {
+  const auto order = Read(v1::PauseRequest());
+  REQUIRE(order.ok());
+  CHECK_FALSE(order->policies.all.has_value());
+  CHECK(order->drain_timeout_ns == 30'000'000'000);
+  CHECK(order->chunk_bytes == 256_MiB);
+  CHECK(order->selector.empty());
+}
+
+TEST_CASE("what has no counterpart is refused") {
+  v1::PauseRequest in;
+  in.set_policy(v1::Policy(77));
+  CHECK(ReasonOf(Read(in).status()) == "BAD_POLICY");
+  in.Clear();
+  (*in.mutable_tag_policies())["t"] = v1::POLICY_UNSPECIFIED;
+  CHECK(ReasonOf(Read(in).status()) == "BAD_POLICY");
+  in.Clear();
+  in.set_gate_mode(v1::GateMode(9));
+  CHECK(ReasonOf(Read(in).status()) == "BAD_POLICY");
+  in.Clear();
+  in.mutable_drain_timeout()->set_nanos(-1);
+  CHECK(ReasonOf(Read(in).status()) == "BAD_SIZE");
+  in.mutable_drain_timeout()->set_seconds(int64_t(1) << 40);
+  CHECK(ReasonOf(Read(in).status()) == "BAD_SIZE");
+  in.mutable_drain_timeout()->set_seconds(0);
+  in.mutable_drain_timeout()->set_nanos(0);
+  REQUIRE(Read(in).ok());
+  CHECK(ReasonOf(Check(*Read(in))) == "BAD_SIZE");
+}
+
+TEST_CASE("orders out of range are refused") {
+  PauseOrder order;
+  CHECK(Check(order).ok());
+  for (const Bytes chunk : {16_MiB - 1, 4_GiB + 1, 16_MiB + 4096}) {
+    order.chunk_bytes = chunk;
+    CHECK(ReasonOf(Check(order)) == "BAD_SIZE");
+  }
+  order.chunk_bytes = 16_MiB;
+  CHECK(Check(order).ok());
+  order.scratch_base = "nowhere";
+  CHECK(ReasonOf(Check(order)) == "BAD_SCRATCH");
+}
+
+TEST_CASE("a ledger's text becomes settings and warnings, and no text is trusted") {
+  wire::LedgerView ledger{};
+  CopyText(ledger.header.text, "a=1 (default)\nwarning: tmpfs\nb=\x1b[31m (x)");
+  wire::LedgerRecord record{};
+  record.allocation_class = uint32_t(wire::AllocationClass::kHeld);
+  record.place = uint32_t(wire::Place::kDiscarded);
+  CopyText(record.tag, "\xff");
+  ledger.records.push_back(record);
+  v1::GetProcessResponse out;
+  WriteDetails(ledger, &out);
+  REQUIRE(out.process().settings_size() == 2);
+  CHECK(out.process().settings(1) == "b=?[31m (x)");
+  CHECK(out.process().warnings(0) == "tmpfs");
+  CHECK(out.allocations(0).tag() == "?");
+  CHECK(out.allocations(0).allocation_class() == "held");
+  CHECK(out.allocations(0).place() == "discarded");
+}
+
+TEST_CASE("a selector matches what all its fields match") {
+  ProcessView view{};
+  view.identity.pid = 5;
+  view.introduction.job = "a";
+  view.introduction.rank = 0;
+  view.ledger.emplace();
+  view.ledger->devices[3].used = 1;
+  view.ledger->devices[3].uuid[0] = 0xab;
+  v1::Selector in;
+  CHECK(Matches(Read(in), view));
+  in.add_pids(4);
+  CHECK_FALSE(Matches(Read(in), view));
+  in.add_pids(5);
+  CHECK(Matches(Read(in), view));
+  in.set_job("b");
+  CHECK_FALSE(Matches(Read(in), view));
+  in.set_job("a");
+  in.add_ranks(0);
+  in.add_gpu_uuids("GPU-ab000000-0000-0000-0000-000000000000");
+  CHECK(Matches(Read(in), view));
+  view.introduction.rank.reset();
+  CHECK_FALSE(Matches(Read(in), view));
+  in.clear_ranks();
+  in.set_role("actor");
+  CHECK_FALSE(Matches(Read(in), view));
+}
