@@ -53,7 +53,7 @@ Result<Runtime*> Make(SymbolLookup lookup) {
   if (!ledger.ok()) return ledger.error();
   Settings settings = ReadSettings(Environment);
   (*ledger)->SetSettings(settings.lines);
-  if (!settings.warnings.empty()) (*ledger)->AddWarning(settings.warnings);
+  (*ledger)->AddWarnings(settings.warnings);
   auto* made = new Runtime(LoadDriver(lookup), std::move(settings), *identity, std::move(*ledger));
   if (auto r = made->operations.Init(); !r.ok()) return r.error();
   Gate::Init();

@@ -166,7 +166,7 @@ void LedgerWriter::WriteText() {
     if (!text.empty() && text.back() != '\n') text += '\n';
     text += line;
   };
-  for (const std::string& warning : warnings_) add_line(warning);
+  for (const std::string& warning : warnings_) add_line("warning: " + warning);
   if (unlisted_ != 0) {
     char line[64];
     snprintf(line, sizeof line, "unlisted=%llu (ledger full)",
@@ -250,12 +250,20 @@ void LedgerWriter::SetSettings(std::string_view lines) {
   WriteText();
 }
 
-void LedgerWriter::AddWarning(std::string_view line) {
+void LedgerWriter::AddWarning(std::string_view sentence) {
   if (header_ == nullptr) return;
   MutexLock lock(mu_);
-  if (std::find(warnings_.begin(), warnings_.end(), line) != warnings_.end()) return;
-  warnings_.emplace_back(line);
+  if (std::find(warnings_.begin(), warnings_.end(), sentence) != warnings_.end()) return;
+  warnings_.emplace_back(sentence);
   WriteText();
+}
+
+void LedgerWriter::AddWarnings(std::string_view lines) {
+  while (!lines.empty()) {
+    const size_t end = std::min(lines.find('\n'), lines.size());
+    AddWarning(lines.substr(0, end));
+    lines.remove_prefix(std::min(end + 1, lines.size()));
+  }
 }
 
 void LedgerWriter::AbandonAfterFork() {

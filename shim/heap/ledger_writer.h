@@ -54,10 +54,11 @@ class LedgerWriter {
   void SetUnhookedNames(uint64_t count);
   void SetGatedThreads(uint64_t count);
 
-  // Lines "name=value (source)" and "warning: ..."; AddWarning keeps each distinct text once. What
-  // does not fit into the block is cut.
+  // Settings are lines "name=value (source)". A warning is a sentence, kept once however often it
+  // comes; readers find it as a line "warning: ...". What does not fit into the block is cut.
   void SetSettings(std::string_view lines);
-  void AddWarning(std::string_view line);
+  void AddWarning(std::string_view sentence);
+  void AddWarnings(std::string_view lines);  // a sentence each
 
   // In a forked child, before anything else there: forgets the mapping without touching the
   // parent's. From then on every call is without effect, and there is no descriptor.

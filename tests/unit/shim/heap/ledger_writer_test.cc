@@ -160,9 +160,8 @@ TEST_CASE("totals and state are what was said last") {
 TEST_CASE("the text has the settings and each warning once, cut where it ends") {
   const auto writer = Make();
   writer->SetSettings("policy=host (default)\n");
-  writer->AddWarning("warning: a");
-  writer->AddWarning("warning: b");
-  writer->AddWarning("warning: a");
+  writer->AddWarning("a");
+  writer->AddWarnings("b\na\n");
   CHECK(std::string(wire::ReadLedgerHeader(writer->fd())->text) ==
         "policy=host (default)\nwarning: a\nwarning: b");
   writer->AddWarning(std::string(3000, 'x'));
