@@ -33,7 +33,7 @@ struct Runtime {
   HostPool pool{driver};
   Drain drain{driver, contexts, heap.implicit_wait()};
   Freezer freezer{driver, heap, *ledger, pool, drain};
-  Operations operations{freezer, pool, *ledger};
+  Operations operations{freezer};
   Agent agent{settings, identity, *ledger, operations};
   Parts parts{driver, contexts, heap, *ledger};
 };

@@ -37,8 +37,7 @@ bool IsAbortable(const wire::Packet& packet) {
 
 }  // namespace
 
-Operations::Operations(Freezer& freezer, HostPool& pool, const LedgerWriter& ledger)
-    : freezer_(freezer), pool_(pool), ledger_(ledger) {}
+Operations::Operations(Freezer& freezer) : freezer_(freezer) {}
 
 Operations::~Operations() = default;
 
@@ -104,6 +103,7 @@ void Operations::Work(void* self) { static_cast<Operations*>(self)->RunAll(); }
 void Operations::RunAll() {
   for (;;) {
     Request request;
+    uint64_t connection;
     {
       MutexLock lock(mu_);
       if (queue_.empty()) {
@@ -112,23 +112,19 @@ void Operations::RunAll() {
       }
       request = std::move(queue_.front());
       queue_.pop_front();
+      connection = connection_;
       abortable_ = request != nullptr && IsAbortable(*request);
       freezer_.ClearAbort();
     }
-    Run(request);
+    Run(request, connection);
   }
 }
 
-void Operations::Run(const Request& request) {
+void Operations::Run(const Request& request, uint64_t connection) {
   if (request == nullptr) {
     // What the outcome is stands in the ledger; nobody waits for it.
     [[maybe_unused]] const Freezer::Outcome outcome = freezer_.Abort();
     return;
-  }
-  uint64_t connection;
-  {
-    MutexLock lock(mu_);
-    connection = connection_;
   }
   const wire::Reply reply = Execute(*request);
   {
@@ -137,8 +133,8 @@ void Operations::Run(const Request& request) {
   }
   Post(reply, connection);
   wire::Resume resume;
-  // After the answer: giving gigabytes back to the system takes a while.
-  if (request->Read(&resume) && reply.code == 0 && resume.release_host != 0) pool_.Release();
+  // After the answer, which need not wait for it.
+  if (request->Read(&resume) && reply.code == 0 && resume.release_host != 0) freezer_.ReleaseHost();
 }
 
 wire::Reply Operations::Execute(wire::Packet& packet) {
@@ -148,7 +144,7 @@ wire::Reply Operations::Execute(wire::Packet& packet) {
   wire::Commit commit;
   if (packet.Read(&prepare)) {
     outcome = wire::GateMode(prepare.gate_mode) == wire::GateMode::kClosed
-                  ? freezer_.Prepare(op_id, Deadline::InNs(prepare.drain_timeout_ns))
+                  ? freezer_.Prepare(Deadline::InNs(prepare.drain_timeout_ns))
                   : Freezer::Outcome{BadRequest("this version knows the closed gate alone")};
   } else if (packet.Read(&commit)) {
     outcome = Commit(commit, packet);
@@ -157,12 +153,11 @@ wire::Reply Operations::Execute(wire::Packet& packet) {
   } else if (packet.header().type == wire::Type::kResume) {
     outcome = freezer_.Resume(op_id);
   } else if (packet.header().type == wire::Type::kReleaseHost) {
-    pool_.Release();
+    freezer_.ReleaseHost();
   } else {
     outcome.result = BadRequest("not a request");
   }
-  outcome.stats.host_pool_bytes = pool_.held();
-  return ToReply(op_id, outcome, ledger_.state());
+  return ToReply(op_id, outcome, freezer_.state());
 }
 
 Freezer::Outcome Operations::Commit(const wire::Commit& commit, wire::Packet& packet) {

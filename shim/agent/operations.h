@@ -12,15 +12,13 @@
 #include "proto/channel.h"
 #include "shim/libc/thread.h"
 #include "shim/pause/freezer.h"
-#include "shim/pause/host_pool.h"
 
 namespace parkade::shim {
 
 // All methods are for the agent's thread.
 class Operations {
  public:
-  // All outlive it.
-  Operations(Freezer& freezer, HostPool& pool, const LedgerWriter& ledger);
+  explicit Operations(Freezer& freezer);  // which outlives it
   ~Operations();
 
   // Makes the descriptor below; before anything else.
@@ -47,14 +45,12 @@ class Operations {
   static void Work(void* self);
   void RunAll();
   Result<void> Push(Request request);
-  void Run(const Request& request);
+  void Run(const Request& request, uint64_t connection);
   wire::Reply Execute(wire::Packet& packet);
   Freezer::Outcome Commit(const wire::Commit& commit, wire::Packet& packet);
   void Post(const wire::Reply& reply, uint64_t connection);
 
   Freezer& freezer_;
-  HostPool& pool_;
-  const LedgerWriter& ledger_;
   Fd replies_fd_;
   Fd scratch_lock_;   // operation thread; shows everyone that the directory is in use
   mutable Mutex mu_;  // innermost

@@ -83,7 +83,7 @@ void Freezer::Run() {
   Gate::Open();
 }
 
-Freezer::Outcome Freezer::Prepare(uint64_t, Deadline drain_by) {
+Freezer::Outcome Freezer::Prepare(Deadline drain_by) {
   Outcome outcome;
   if (state_ == ProcessState::kPaused || state_ == ProcessState::kPrepared) {
     outcome.already = true;
@@ -230,6 +230,11 @@ Freezer::Outcome Freezer::Resume(uint64_t op_id) {
   }
   outcome.stats.host_pool_bytes = pool_.held();
   return outcome;
+}
+
+void Freezer::ReleaseHost() {
+  pool_.Release();
+  ledger_.SetHostPool(pool_.held(), pool_.used());
 }
 
 }  // namespace parkade::shim

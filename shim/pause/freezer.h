@@ -39,7 +39,7 @@ class Freezer {
   // kRunning -> kPrepared: gate closed, GPU idle, nothing moved, stats.pausable_bytes exact. On
   // error kRunning, gate open: CAPTURE_ACTIVE, BUSY (message says device and how long),
   // CUDA_<name>. Already kPaused: already. kPartlyMoved: FAILED_PRECONDITION (BUSY), resume first.
-  Outcome Prepare(uint64_t op_id, Deadline drain_by);
+  Outcome Prepare(Deadline drain_by);
 
   // kPrepared -> kPaused. On error every byte is back and the gate open (kRunning). When even that
   // is impossible, for want of HBM say, kPartlyMoved with the gate closed: Resume finishes it. When
@@ -59,6 +59,9 @@ class Freezer {
   // On error the process stays as it was with whole backups: GPU_MEMORY (message has needed and
   // free bytes), BACKUP_MISSING, or what driver or disk said. Already kRunning: already.
   Outcome Resume(uint64_t op_id);
+
+  // Gives pinned memory that holds no backup back to the system; gigabytes take a while.
+  void ReleaseHost();
 
   // Operation thread; others read it from the ledger.
   wire::ProcessState state() const { return state_; }

@@ -227,7 +227,7 @@ void HostPool::GiveBack(char* memory, Bytes bytes) {
   slice->free.erase(next);
 }
 
-Bytes HostPool::Release() {
+void HostPool::Release() {
   std::vector<Slice> empty;
   {
     MutexLock lock(mu_);
@@ -237,12 +237,7 @@ Bytes HostPool::Release() {
       return true;
     });
   }
-  Bytes released = 0;
-  for (const Slice& slice : empty) {
-    Unmake(slice);
-    released += slice.bytes;
-  }
-  return released;
+  for (const Slice& slice : empty) Unmake(slice);
 }
 
 Bytes HostPool::FreeBytes() const {

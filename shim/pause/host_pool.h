@@ -60,9 +60,8 @@ class HostPool {
   // number of mover threads. RESOURCE_EXHAUSTED HOST_MEMORY or MEMLOCK; DEADLINE_EXCEEDED.
   Result<HostBlock> Take(Bytes want, Bytes least, Deadline by);
 
-  // Gives slices without a block back to the system; returns the bytes. Not during a growth: the
-  // operation thread.
-  Bytes Release();
+  // Gives slices without a block back to the system. Not during a growth: the operation thread.
+  void Release();
 
   Bytes held() const;  // pinned memory
   Bytes used() const;  // of it, in blocks

@@ -1,6 +1,8 @@
 // Pauses and resumes of a whole process on the fake driver: bytes and states.
 #include "shim/pause/freezer.h"
 
+#include <unistd.h>
+
 #include "tests/unit/shim/pause/parked_process.h"
 
 namespace parkade::shim {
@@ -50,6 +52,20 @@ TEST_CASE("pausing what is paused and resuming what runs says already") {
   REQUIRE(p.Is(ProcessState::kPaused));
   REQUIRE(p.Resume().result.ok());
   CHECK(p.BytesRight());
+}
+
+TEST_CASE("host memory that was given back is no longer in the ledger") {
+  ParkedProcess p;
+  p.Allocate(3_MiB);
+  REQUIRE(p.Pause(Policy::kHost).result.ok());
+  REQUIRE(p.Resume().result.ok());
+  wire::LedgerHeader header;
+  REQUIRE(pread(p.ledger->fd(), &header, sizeof header, 0) == ssize_t(sizeof header));
+  CHECK(header.host_pool_bytes >= 3_MiB);
+  p.freezer.ReleaseHost();
+  CHECK(p.pool.held() == 0);
+  REQUIRE(pread(p.ledger->fd(), &header, sizeof header, 0) == ssize_t(sizeof header));
+  CHECK(header.host_pool_bytes == 0);
 }
 
 TEST_CASE("a commit without a prepare changes nothing") {

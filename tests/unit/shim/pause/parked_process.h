@@ -87,7 +87,7 @@ class ParkedProcess {
 
   Freezer::Outcome Prepare() {
     freezer.ClearAbort();
-    return freezer.Prepare(1, Deadline::InMs(5000));
+    return freezer.Prepare(Deadline::InMs(5000));
   }
   // Prepares and commits, with files of their own for what goes to disk.
   Freezer::Outcome Pause(wire::Policy policy, EvictionPlan plan = {}) {
