@@ -9,80 +9,52 @@ namespace parkade::shim {
 
 // Member and exported name. Suffixes are written out: what a bare name means depends on how cuda.h
 // was included.
-#define PARKADE_DRIVER_CALLS(X)                                             \
-  X(get_error_name, cuGetErrorName)                                         \
-  X(get_driver_version, cuDriverGetVersion)                                 \
-  X(device_get, cuDeviceGet)                                                \
-  X(device_get_count, cuDeviceGetCount)                                     \
-  X(device_get_attribute, cuDeviceGetAttribute)                             \
-  X(device_get_uuid, cuDeviceGetUuid_v2)                                    \
-  X(device_get_pci_bus_id, cuDeviceGetPCIBusId)                             \
-  X(device_total_mem, cuDeviceTotalMem_v2)                                  \
-  X(primary_ctx_retain, cuDevicePrimaryCtxRetain)                           \
-  X(primary_ctx_release, cuDevicePrimaryCtxRelease_v2)                      \
-  X(primary_ctx_get_state, cuDevicePrimaryCtxGetState)                      \
-  X(ctx_get_current, cuCtxGetCurrent)                                       \
-  X(ctx_set_current, cuCtxSetCurrent)                                       \
-  X(ctx_push_current, cuCtxPushCurrent_v2)                                  \
-  X(ctx_pop_current, cuCtxPopCurrent_v2)                                    \
-  X(ctx_get_device, cuCtxGetDevice)                                         \
-  X(ctx_get_api_version, cuCtxGetApiVersion)                                \
-  X(ctx_synchronize, cuCtxSynchronize)                                      \
-  X(capture_mode_exchange, cuThreadExchangeStreamCaptureMode)               \
-  X(mem_get_info, cuMemGetInfo_v2)                                          \
-  X(mem_alloc, cuMemAlloc_v2)                                               \
-  X(mem_alloc_pitch, cuMemAllocPitch_v2)                                    \
-  X(mem_free, cuMemFree_v2)                                                 \
-  X(mem_get_address_range, cuMemGetAddressRange_v2)                         \
-  X(pointer_get_attribute, cuPointerGetAttribute)                           \
-  X(pointer_get_attributes, cuPointerGetAttributes)                         \
-  X(pointer_set_attribute, cuPointerSetAttribute)                           \
-  X(mem_address_reserve, cuMemAddressReserve)                               \
-  X(mem_address_free, cuMemAddressFree)                                     \
-  X(mem_create, cuMemCreate)                                                \
-  X(mem_release, cuMemRelease)                                              \
-  X(mem_map, cuMemMap)                                                      \
-  X(mem_unmap, cuMemUnmap)                                                  \
-  X(mem_set_access, cuMemSetAccess)                                         \
-  X(mem_get_access, cuMemGetAccess)                                         \
-  X(mem_get_allocation_granularity, cuMemGetAllocationGranularity)          \
-  X(mem_export_to_shareable_handle, cuMemExportToShareableHandle)           \
-  X(mem_import_from_shareable_handle, cuMemImportFromShareableHandle)       \
-  X(mem_retain_allocation_handle, cuMemRetainAllocationHandle)              \
-  X(mem_get_properties_from_handle, cuMemGetAllocationPropertiesFromHandle) \
-  X(mem_host_register, cuMemHostRegister_v2)                                \
-  X(mem_host_unregister, cuMemHostUnregister)                               \
-  X(mem_host_get_device_pointer, cuMemHostGetDevicePointer_v2)              \
-  X(memcpy_dtoh, cuMemcpyDtoH_v2)                                           \
-  X(memcpy_htod, cuMemcpyHtoD_v2)                                           \
-  X(memcpy_dtoh_async, cuMemcpyDtoHAsync_v2)                                \
-  X(memcpy_htod_async, cuMemcpyHtoDAsync_v2)                                \
-  X(memcpy_dtod_async, cuMemcpyDtoDAsync_v2)                                \
-  X(memset_d8_async, cuMemsetD8Async)                                       \
-  X(stream_create, cuStreamCreate)                                          \
-  X(stream_create_with_priority, cuStreamCreateWithPriority)                \
-  X(stream_destroy, cuStreamDestroy_v2)                                     \
-  X(stream_query, cuStreamQuery)                                            \
-  X(stream_synchronize, cuStreamSynchronize)                                \
-  X(stream_wait_event, cuStreamWaitEvent)                                   \
-  X(stream_is_capturing, cuStreamIsCapturing)                               \
-  X(event_create, cuEventCreate)                                            \
-  X(event_destroy, cuEventDestroy_v2)                                       \
-  X(event_record, cuEventRecord)                                            \
-  X(event_query, cuEventQuery)                                              \
-  X(event_synchronize, cuEventSynchronize)                                  \
-  X(module_load_data, cuModuleLoadData)                                     \
-  X(module_load_data_ex, cuModuleLoadDataEx)                                \
-  X(module_unload, cuModuleUnload)                                          \
-  X(module_get_function, cuModuleGetFunction)                               \
-  X(func_get_attribute, cuFuncGetAttribute)                                 \
-  X(launch_kernel, cuLaunchKernel)                                          \
-  X(mem_pool_trim_to, cuMemPoolTrimTo)                                      \
-  X(device_get_default_mem_pool, cuDeviceGetDefaultMemPool)                 \
-  X(device_graph_mem_trim, cuDeviceGraphMemTrim)
+#define PARKADE_DRIVER_CALLS(X)                                    \
+  X(get_error_name, cuGetErrorName)                                \
+  X(device_get, cuDeviceGet)                                       \
+  X(device_get_count, cuDeviceGetCount)                            \
+  X(device_get_attribute, cuDeviceGetAttribute)                    \
+  X(device_get_uuid, cuDeviceGetUuid_v2)                           \
+  X(device_total_mem, cuDeviceTotalMem_v2)                         \
+  X(primary_ctx_retain, cuDevicePrimaryCtxRetain)                  \
+  X(ctx_get_current, cuCtxGetCurrent)                              \
+  X(ctx_set_current, cuCtxSetCurrent)                              \
+  X(ctx_push_current, cuCtxPushCurrent_v2)                         \
+  X(ctx_pop_current, cuCtxPopCurrent_v2)                           \
+  X(ctx_get_device, cuCtxGetDevice)                                \
+  X(ctx_synchronize, cuCtxSynchronize)                             \
+  X(capture_mode_exchange, cuThreadExchangeStreamCaptureMode)      \
+  X(mem_get_info, cuMemGetInfo_v2)                                 \
+  X(mem_alloc, cuMemAlloc_v2)                                      \
+  X(mem_free, cuMemFree_v2)                                        \
+  X(mem_address_reserve, cuMemAddressReserve)                      \
+  X(mem_address_free, cuMemAddressFree)                            \
+  X(mem_create, cuMemCreate)                                       \
+  X(mem_release, cuMemRelease)                                     \
+  X(mem_map, cuMemMap)                                             \
+  X(mem_unmap, cuMemUnmap)                                         \
+  X(mem_set_access, cuMemSetAccess)                                \
+  X(mem_get_allocation_granularity, cuMemGetAllocationGranularity) \
+  X(mem_host_register, cuMemHostRegister_v2)                       \
+  X(mem_host_unregister, cuMemHostUnregister)                      \
+  X(memcpy_dtoh, cuMemcpyDtoH_v2)                                  \
+  X(memcpy_htod, cuMemcpyHtoD_v2)                                  \
+  X(memcpy_dtoh_async, cuMemcpyDtoHAsync_v2)                       \
+  X(memcpy_htod_async, cuMemcpyHtoDAsync_v2)                       \
+  X(stream_create, cuStreamCreate)                                 \
+  X(stream_destroy, cuStreamDestroy_v2)                            \
+  X(stream_query, cuStreamQuery)                                   \
+  X(stream_synchronize, cuStreamSynchronize)                       \
+  X(stream_wait_event, cuStreamWaitEvent)                          \
+  X(stream_is_capturing, cuStreamIsCapturing)                      \
+  X(event_create, cuEventCreate)                                   \
+  X(event_destroy, cuEventDestroy_v2)                              \
+  X(event_record, cuEventRecord)                                   \
+  X(event_query, cuEventQuery)                                     \
+  X(event_synchronize, cuEventSynchronize)                         \
+  X(module_get_function, cuModuleGetFunction)
 
-// Every member may be null: an older driver lacks newer functions. LoadDriver says which of those
-// that the shim cannot do without are there.
+// Every member may be null: an older driver lacks newer functions.
 struct Driver {
 #define PARKADE_DRIVER_MEMBER(member, symbol) decltype(&symbol) member = nullptr;
   PARKADE_DRIVER_CALLS(PARKADE_DRIVER_MEMBER)
