@@ -2,7 +2,7 @@
 #include "shim/lifecycle.h"
 
 #include <cstdlib>
-#include <new>
+#include <memory>
 
 #include "common/log.h"
 #include "common/mutex.h"
@@ -38,7 +38,9 @@ struct Runtime {
   Parts parts{driver, contexts, heap, *ledger};
 };
 
-// Innermost; held while the parts are made, which calls nothing in the driver.
+// Innermost. Held while the parts are made, /proc read and the agent started: once in a process,
+// and whoever waits for it could not go on without the parts. Nothing in the driver is called under
+// it.
 Mutex make_mu;
 Runtime* runtime GUARDED_BY(make_mu) = nullptr;
 bool stepped_aside GUARDED_BY(make_mu) = false;
@@ -54,16 +56,16 @@ Result<Runtime*> Make(SymbolLookup lookup) {
   Settings settings = ReadSettings(Environment);
   (*ledger)->SetSettings(settings.lines);
   (*ledger)->AddWarnings(settings.warnings);
-  auto* made = new Runtime(LoadDriver(lookup), std::move(settings), *identity, std::move(*ledger));
+  auto made = std::make_unique<Runtime>(LoadDriver(lookup), std::move(settings), *identity,
+                                        std::move(*ledger));
   if (auto r = made->operations.Init(); !r.ok()) return r.error();
   Gate::Init();
   if (auto r = made->agent.Start(); !r.ok()) return r.error();
-  return made;
+  return made.release();
 }
 
 // The one line an application sees when Parkade cannot work in it.
 void StepAside(const Error& e) {
-  SetLog("libparkade", LogLevel::kWarning);
   Log(LogLevel::kWarning, "steps aside, nothing can be paused in this process: %s (%s)", e.what,
       e.reason);
 }
@@ -84,6 +86,7 @@ void ContextMade(SymbolLookup lookup, CUcontext context) {
       __register_atfork(nullptr, nullptr, AbandonAfterFork, &__dso_handle);
     }
     if (runtime == nullptr) {
+      SetLog("libparkade", LogLevel::kWarning);
       auto result = Make(lookup);
       if (!result.ok()) {
         stepped_aside = true;

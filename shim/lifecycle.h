@@ -28,7 +28,7 @@ extern std::atomic<Parts*> live_parts;  // release: all parts are made
 }
 
 // Null before the first context, in a forked child until it makes its own, and where the shim steps
-// aside (no memfd, no /proc, no virtual memory management in the driver): calls then pass through.
+// aside (no memfd, no /proc, no threads): calls then pass through.
 inline Parts* LiveParts() { return internal::live_parts.load(std::memory_order_acquire); }
 
 // The driver has made or retained `context`, which need not be current. The first call makes the
