@@ -30,6 +30,7 @@ Introduction IntroductionOf(const wire::Hello& hello) {
   if (hello.rank >= 0) in.rank = hello.rank;
   in.shim_version = Printable(ReadText(hello.shim_version));
   in.wanted_scratch_base = Printable(ReadText(hello.wanted_scratch_base));
+  in.scratch_base_yields = hello.scratch_base_yields != 0;
   // Discard is only ever for tags that a request names.
   const auto policy = wire::Policy(hello.default_policy);
   if (wire::IsPolicy(hello.default_policy) && policy != wire::Policy::kDiscard) {

@@ -25,6 +25,7 @@ struct Introduction {
   std::optional<int32_t> rank;
   std::string shim_version;
   std::string wanted_scratch_base;
+  bool scratch_base_yields = false;  // to one that the configuration names
   wire::Policy default_policy = wire::Policy::kHost;
 };
 Introduction IntroductionOf(const wire::Hello& hello);

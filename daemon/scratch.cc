@@ -74,8 +74,9 @@ absl::Status Scratch::Reserve(const std::shared_ptr<Process>& process,
   if (use.directory_ != nullptr) return use.directory_->Reserve(bytes);
   const FsUser user = process->user();
   const ProcessView view = process->View();
-  const BaseChoice choice =
-      ChooseBase(rules_, requested_base, view.introduction.wanted_scratch_base, user.uid);
+  const BaseChoice choice = ChooseBase(
+      rules_, requested_base,
+      {view.introduction.wanted_scratch_base, view.introduction.scratch_base_yields}, user.uid);
   auto base = OpenBase(rules_, choice, user);
   if (!base.ok()) return base.status();
 

@@ -117,14 +117,16 @@ absl::Status CheckFileSystem(const ScratchRules& rules, std::string_view path, i
 }  // namespace
 
 BaseChoice ChooseBase(const ScratchRules& rules, std::string_view requested,
-                      std::string_view wanted, uid_t uid) {
+                      const WantedBase& wanted, uid_t uid) {
   using Source = BaseChoice::Source;
   const auto clean = [](std::string_view path) {
     while (path.size() > 1 && path.back() == '/') path.remove_suffix(1);
     return std::string(path);
   };
   if (!requested.empty()) return {clean(requested), Source::kRequest};
-  if (!wanted.empty()) return {clean(wanted), Source::kProcess};
+  if (!wanted.path.empty() && (!wanted.yields || rules.dirs.empty())) {
+    return {clean(wanted.path), Source::kProcess};
+  }
   if (!rules.dirs.empty()) return {clean(rules.dirs[0]), Source::kConfig};
   return {Cat(kLastResort, "/", OwnLeaf(uid)), Source::kLastResort};
 }

@@ -24,10 +24,17 @@ struct BaseChoice {
   enum class Source { kRequest, kProcess, kConfig, kLastResort } source;
 };
 
-// The base for a process: that of the request, else that which its environment asks for, else the
-// configuration's, else /scratch/parkade_<uid>.
+// What a process's environment asks for: empty, a base that it means (PARKADE_SCRATCH_DIR), or one
+// that yields to the configuration's (below SCRATCH).
+struct WantedBase {
+  std::string_view path;
+  bool yields = false;
+};
+
+// The base for a process: that of the request, else the one that its environment means, else the
+// configuration's, else the one that yields, else /scratch/parkade_<uid>.
 BaseChoice ChooseBase(const ScratchRules& rules, std::string_view requested,
-                      std::string_view wanted, uid_t uid);
+                      const WantedBase& wanted, uid_t uid);
 
 // `path` is one of the directories that the configuration allows, or beneath one.
 bool IsAllowedBase(const ScratchRules& rules, std::string_view path);

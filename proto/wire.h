@@ -82,10 +82,11 @@ struct Hello {
   char cell[32];
   char shim_version[16];
   char scratch[256];  // directory the process holds from an earlier daemon; empty: none
-  // Request of the process's environment, for when a request names none.
+  // Where the process's environment wants its scratch, for when a request names no base. Empty:
+  // nowhere.
   char wanted_scratch_base[256];
-  uint32_t default_policy;  // Policy
-  uint32_t zero;
+  uint32_t default_policy;       // Policy
+  uint32_t scratch_base_yields;  // 1: only where the daemon's configuration names no base (SCRATCH)
 };
 static_assert(std::is_trivially_copyable_v<Hello> && sizeof(Hello) == 768);
 

@@ -87,6 +87,7 @@ Result<wire::Channel> Agent::Join() {
   CopyText(hello.shim_version, PARKADE_VERSION);
   CopyText(hello.scratch, operations_.scratch());
   CopyText(hello.wanted_scratch_base, settings_.scratch_base);
+  hello.scratch_base_yields = settings_.scratch_base_yields ? 1 : 0;
   const int fds[] = {ledger_.fd()};
   const Deadline by = Deadline::InMs(kAnswerMs);
   if (auto r = channel->Send(hello, by, fds); !r.ok()) return r.error();

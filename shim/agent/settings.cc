@@ -89,7 +89,7 @@ wire::Policy ReadPolicy(Reader& reader) {
   return wire::Policy::kHost;
 }
 
-std::string ReadScratchBase(Reader& reader) {
+std::string ReadScratchBase(Reader& reader, bool* yields) {
   const char* source = nullptr;
   const char* value = reader.First({"PARKADE_SCRATCH_DIR"}, &source);
   std::string base;
@@ -97,6 +97,7 @@ std::string ReadScratchBase(Reader& reader) {
     base = value;
   } else if ((value = reader.First({"SCRATCH"}, &source)) != nullptr) {
     base = std::string(value) + "/parkade_" + std::to_string(getuid());
+    *yields = true;
   } else {
     return {};
   }
@@ -123,7 +124,7 @@ Settings ReadSettings(const char* (*get)(const char*)) {
   s.cell = reader.Label("cell", {"PARKADE_CELL"}, sizeof(wire::Hello::cell));
   s.rank = ReadRank(reader);
   s.policy = ReadPolicy(reader);
-  s.scratch_base = ReadScratchBase(reader);
+  s.scratch_base = ReadScratchBase(reader, &s.scratch_base_yields);
   return s;
 }
 

@@ -12,7 +12,8 @@ struct Settings {
   std::string job, role, cell;
   int rank = -1;  // -1: unknown
   wire::Policy policy = wire::Policy::kHost;
-  std::string scratch_base;  // empty: the environment names none
+  std::string scratch_base;          // empty: the environment names none
+  bool scratch_base_yields = false;  // to the daemon's own: it comes from SCRATCH
   // For `parkade show`: one line "name=value (source)" a setting, and one sentence for each value
   // that was refused; the default stands then.
   std::string lines;

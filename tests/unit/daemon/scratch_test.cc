@@ -72,10 +72,12 @@ std::string RootOf(const std::string& base) { return base + "/" + wire::kScratch
 TEST_CASE("the base of a request comes before the process's, the configuration's and the last") {
   using Source = BaseChoice::Source;
   const ScratchRules rules{{"/a", "/b"}, {}};
-  CHECK(ChooseBase(rules, "/r/", "/w", 7).path == "/r");
-  CHECK(ChooseBase(rules, "", "/w", 7).path == "/w");
-  CHECK(ChooseBase(rules, "", "", 7).path == "/a");
-  const BaseChoice last = ChooseBase({}, "", "", 7);
+  CHECK(ChooseBase(rules, "/r/", {"/w"}, 7).path == "/r");
+  CHECK(ChooseBase(rules, "", {"/w"}, 7).path == "/w");
+  CHECK(ChooseBase(rules, "", {"/w", true}, 7).path == "/a");
+  CHECK(ChooseBase({}, "", {"/w", true}, 7).path == "/w");
+  CHECK(ChooseBase(rules, "", {}, 7).path == "/a");
+  const BaseChoice last = ChooseBase({}, "", {}, 7);
   CHECK(last.path == "/scratch/parkade_7");
   CHECK(last.source == Source::kLastResort);
 }
@@ -142,7 +144,7 @@ TEST_CASE("a user's own leaf is made where it is missing, nothing else is") {
 
 TEST_CASE("without any base the refusal says what to set") {
   if (fs::exists("/scratch")) return;
-  const BaseChoice last = ChooseBase({}, "", "", geteuid());
+  const BaseChoice last = ChooseBase({}, "", {}, geteuid());
   const absl::Status status = OpenBase({}, last, kSelf).status();
   CHECK(status.code() == absl::StatusCode::kInvalidArgument);
   CHECK(ReasonOf(status) == "NO_SCRATCH");

@@ -83,9 +83,13 @@ TEST_CASE("values that cannot be meant keep the default and are named") {
   CHECK(Read({{"RANK", ""}}).warnings.empty());  // set but empty is unset
 }
 
-TEST_CASE("the scratch base is PARKADE_SCRATCH_DIR, else a directory of the user under SCRATCH") {
-  CHECK(Read({{"PARKADE_SCRATCH_DIR", "/nvme/a"}, {"SCRATCH", "/s"}}).scratch_base == "/nvme/a");
-  CHECK(Read({{"SCRATCH", "/s"}}).scratch_base == "/s/parkade_" + std::to_string(getuid()));
+TEST_CASE("PARKADE_SCRATCH_DIR is meant; a directory under SCRATCH yields to the daemon's own") {
+  const Settings meant = Read({{"PARKADE_SCRATCH_DIR", "/nvme/a"}, {"SCRATCH", "/s"}});
+  CHECK(meant.scratch_base == "/nvme/a");
+  CHECK_FALSE(meant.scratch_base_yields);
+  const Settings fallback = Read({{"SCRATCH", "/s"}});
+  CHECK(fallback.scratch_base == "/s/parkade_" + std::to_string(getuid()));
+  CHECK(fallback.scratch_base_yields);
 }
 
 TEST_CASE("only PARKADE=off makes the shim inert") {
