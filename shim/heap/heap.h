@@ -71,7 +71,7 @@ class Heap {
 
   // Every resident range becomes kMoving, with its live extents filled, and is returned in
   // address order. Empty slabs are given back first. The pointers stay valid until the operation
-  // ends with Moved or MovedOut/MovedIn for each.
+  // ends with MovedOut or MovedIn for each.
   std::vector<Range*> BeginEviction();
   // Every range that is out becomes kMoving and is returned in address order.
   std::vector<Range*> BeginRestore();
