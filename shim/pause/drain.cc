@@ -2,6 +2,7 @@
 #include "shim/pause/drain.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "shim/cuda/cuda_error.h"
 #include "shim/cuda/scoped_context.h"
@@ -18,8 +19,7 @@ struct Drain::Waiter {
   const Contexts::Entry entry;
   Mutex mu;
   CondVar changed;
-  bool done GUARDED_BY(mu) = false;
-  CUresult result GUARDED_BY(mu) = CUDA_SUCCESS;
+  std::optional<CUresult> result GUARDED_BY(mu);  // none: still at it
 
   CUresult Wait() {
     const CUresult waited = wait.Run(entry.context);
@@ -36,18 +36,17 @@ struct Drain::Waiter {
     const CUresult result = self.Wait();
     MutexLock lock(self.mu);
     self.result = result;
-    self.done = true;
     self.changed.NotifyAll();
   }
 
-  // True when it has ended. Looks at `cancel` now and then, which raises no wake-up.
-  bool WaitUntil(Deadline by, const std::atomic<bool>& cancel) {
+  // Empty when it has not ended. Looks at `cancel` now and then, which raises no wake-up.
+  std::optional<CUresult> WaitUntil(Deadline by, const std::atomic<bool>& cancel) {
     constexpr uint64_t kLookNs = 10'000'000;
     MutexLock lock(mu);
-    while (!done && !by.Passed() && !cancel.load(std::memory_order_acquire)) {
+    while (!result && !by.Passed() && !cancel.load(std::memory_order_acquire)) {
       changed.WaitUntil(mu, by.LeftNs() < kLookNs ? by : Deadline::InNs(kLookNs));
     }
-    return done;
+    return result;
   }
 };
 
@@ -58,42 +57,42 @@ Drain::~Drain() = default;
 
 Result<void> Drain::Run(Deadline by, const std::atomic<bool>& cancel, int* device) {
   const uint64_t start_ns = MonotonicNs();
-  // Work of an earlier, given up drain is also work submitted before this one. A thread each for it
-  // again would pile up behind a hung GPU.
-  std::vector<std::shared_ptr<Waiter>> waiters = std::move(late_);
-  for (auto& w : waiters) w->WaitUntil(by, cancel);
-  std::erase_if(waiters, [&](auto& w) { return w->WaitUntil(Deadline::InNs(0), cancel); });
-  if (waiters.empty()) {
-    for (const Contexts::Entry& entry : contexts_.List()) {
-      auto waiter = std::make_shared<Waiter>(driver_, wait_, entry);
-      auto* arg = new std::shared_ptr<Waiter>(waiter);
-      auto thread = Thread::Start("parkade-drain", Waiter::Work, arg);
-      if (!thread.ok()) {
-        delete arg;
-        late_ = std::move(waiters);
-        return thread.error();
-      }
-      thread->Detach();
-      waiters.push_back(std::move(waiter));
+  const auto unfinished = [&](const Waiter& w) {
+    *device = w.entry.device;
+    return cancel.load(std::memory_order_acquire)
+               ? MakeError(Code::kCancelled, "CANCELLED", "cancelled while device %d drained",
+                           w.entry.device)
+               : MakeError(Code::kFailedPrecondition, "BUSY",
+                           "device %d still works after %.1f s; nothing has changed",
+                           w.entry.device, double(MonotonicNs() - start_ns) / 1e9);
+  };
+  // First the waiters of an earlier, given up drain: more threads would pile up behind a hung GPU.
+  // They know nothing of work that was submitted since, so their end is not that of this drain.
+  std::erase_if(late_, [&](auto& w) { return w->WaitUntil(by, cancel).has_value(); });
+  if (!late_.empty()) return unfinished(*late_.front());
+
+  std::vector<std::shared_ptr<Waiter>> waiters;
+  for (const Contexts::Entry& entry : contexts_.List()) {
+    auto waiter = std::make_shared<Waiter>(driver_, wait_, entry);
+    auto* arg = new std::shared_ptr<Waiter>(waiter);
+    auto thread = Thread::Start("parkade-drain", Waiter::Work, arg);
+    if (!thread.ok()) {
+      delete arg;
+      late_ = std::move(waiters);
+      return thread.error();
     }
+    thread->Detach();
+    waiters.push_back(std::move(waiter));
   }
   Result<void> result;
   for (auto& w : waiters) {
-    const bool done = w->WaitUntil(by, cancel);
-    MutexLock lock(w->mu);
-    if (!done) {
-      late_.push_back(w);
-      if (!result.ok()) continue;
+    const std::optional<CUresult> ended = w->WaitUntil(by, cancel);
+    if (!ended) {
+      if (result.ok()) result = unfinished(*w);
+      late_.push_back(std::move(w));
+    } else if (*ended != CUDA_SUCCESS && result.ok()) {
       *device = w->entry.device;
-      result = cancel.load(std::memory_order_acquire)
-                   ? MakeError(Code::kCancelled, "CANCELLED", "cancelled while device %d drained",
-                               w->entry.device)
-                   : MakeError(Code::kFailedPrecondition, "BUSY",
-                               "device %d still works after %.1f s; nothing has changed",
-                               w->entry.device, double(MonotonicNs() - start_ns) / 1e9);
-    } else if (w->result != CUDA_SUCCESS && result.ok()) {
-      *device = w->entry.device;
-      result = CudaError(driver_, w->result, "drain device %d", w->entry.device);
+      result = CudaError(driver_, *ended, "drain device %d", w->entry.device);
     }
   }
   return result;
