@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <memory>
+#include <span>
 
 #include "common/log.h"
 #include "common/text.h"
@@ -85,12 +86,14 @@ Result<wire::Channel> Agent::Join() {
   CopyText(hello.role, settings_.role);
   CopyText(hello.cell, settings_.cell);
   CopyText(hello.shim_version, PARKADE_VERSION);
-  CopyText(hello.scratch, operations_.scratch());
+  const Operations::Scratch scratch = operations_.scratch();
+  CopyText(hello.scratch, scratch.path);
   CopyText(hello.wanted_scratch_base, settings_.scratch_base);
   hello.scratch_base_yields = settings_.scratch_base_yields ? 1 : 0;
-  const int fds[] = {ledger_.fd()};
+  const int fds[] = {ledger_.fd(), scratch.lock.get()};
+  const std::span sent(fds, scratch.lock ? 2 : 1);
   const Deadline by = Deadline::InMs(kAnswerMs);
-  if (auto r = channel->Send(hello, by, fds); !r.ok()) return r.error();
+  if (auto r = channel->Send(hello, by, sent); !r.ok()) return r.error();
   wire::Packet packet;
   if (auto r = channel->Receive(&packet, by); !r.ok()) return r.error();
   wire::Refusal refusal;

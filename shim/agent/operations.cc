@@ -2,6 +2,7 @@
 #include "shim/agent/operations.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -73,9 +74,9 @@ Result<void> Operations::Settle() {
   return Push(nullptr);
 }
 
-std::string Operations::scratch() const {
+Operations::Scratch Operations::scratch() const {
   MutexLock lock(mu_);
-  return scratch_;
+  return {scratch_.path, Fd(fcntl(scratch_.lock.get(), F_DUPFD_CLOEXEC, 0))};
 }
 
 Result<void> Operations::Push(Request request) {
@@ -176,10 +177,10 @@ Freezer::Outcome Operations::Commit(const wire::Commit& commit, wire::Packet& pa
   plan.policy = wire::Policy(commit.policy);
   plan.tags = std::span(commit.tags, commit.tag_count);
   plan.files = std::span(packet.fds + lock_count, commit.file_count);
-  if (lock_count == 1) scratch_lock_ = std::move(packet.fds[0]);
   {
     MutexLock lock(mu_);
-    scratch_ = ReadText(commit.scratch);
+    scratch_.path = ReadText(commit.scratch);
+    if (lock_count == 1) std::swap(scratch_.lock, packet.fds[0]);  // the packet closes the old one
   }
   return freezer_.Commit(commit.header.op_id, plan);
 }

@@ -36,8 +36,13 @@ class Operations {
   // Resume finish, opens the gate of what was only prepared, and drops all replies. Does not wait.
   Result<void> Settle();
 
-  // The directory whose files hold this process's backups; empty: none.
-  std::string scratch() const;
+  // The directory whose files hold this process's backups (empty: none), and a descriptor of its
+  // lock, which shows everyone that it is in use.
+  struct Scratch {
+    std::string path;
+    Fd lock;
+  };
+  Scratch scratch() const;
 
  private:
   using Request = std::unique_ptr<wire::Packet>;  // null: abort what is prepared, answer nobody
@@ -52,11 +57,10 @@ class Operations {
 
   Freezer& freezer_;
   Fd replies_fd_;
-  Fd scratch_lock_;   // operation thread; shows everyone that the directory is in use
   mutable Mutex mu_;  // innermost
   std::deque<Request> queue_ GUARDED_BY(mu_);
   std::vector<wire::Reply> replies_ GUARDED_BY(mu_);
-  std::string scratch_ GUARDED_BY(mu_);
+  Scratch scratch_ GUARDED_BY(mu_);
   bool running_ GUARDED_BY(mu_) = false;
   bool abortable_ GUARDED_BY(mu_) = false;   // a Prepare or Commit is under way
   uint64_t connection_ GUARDED_BY(mu_) = 1;  // replies of an earlier one are dropped
