@@ -5,10 +5,10 @@
 //   daemon  -> shim     Prepare, Commit (+ scratch files), Abort, Resume, ReleaseHost
 //   shim    -> daemon   one Reply to each of these, with the request's op_id
 //
-// Every message starts with a Header and has its type's exact size. The receiver copies the packet,
-// checks it with Check() and reads enums through the Is...() functions; fields that stay unknown
-// are an error, never a crash. Integers are in the byte order of the machine: the socket never
-// leaves it.
+// Every message starts with a Header and has its type's exact size. The receiver copies the packet
+// and checks both (Channel::Receive), then reads enums through the Is...() functions; fields that
+// stay unknown are an error, never a crash. Integers are in the byte order of the machine: the
+// socket never leaves it.
 #pragma once
 
 #include <cstddef>
@@ -60,7 +60,7 @@ constexpr bool IsProcessState(uint32_t v) { return v >= 1 && v <= 8; }
 
 struct Header {
   uint32_t magic;
-  Type type;      // unread until Check() has passed
+  Type type;      // unread until SizeOf() knows it
   uint32_t size;  // of the whole message, this header included
   uint32_t zero;
   uint64_t op_id;  // chosen by the daemon, repeated in the Reply; 0 in Hello, Welcome, Refusal
