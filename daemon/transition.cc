@@ -1,6 +1,7 @@
 // Two phases out, one phase back, and the undo of each.
 #include "daemon/transition.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "common/text.h"
@@ -17,7 +18,9 @@ wire::Commit CommitFor(const Member& member, const Transition::Eviction& evictio
   commit.host_bytes = member.grant.host;
   commit.disk_bytes = member.scratch != nullptr ? member.scratch->bytes() : 0;
   commit.chunk_bytes = eviction.chunk_bytes;
-  commit.policy = uint32_t(eviction.policies.all.value_or(wire::Policy::kHost));
+  commit.policy =
+      uint32_t(eviction.policies.all ? *eviction.policies.all
+                                     : member.process->View().introduction.default_policy);
   for (const auto& [tag, policy] : eviction.policies.by_tag) {
     wire::TagPolicy& entry = commit.tags[commit.tag_count++];
     CopyText(entry.tag, tag);
@@ -101,11 +104,7 @@ absl::Status Transition::Commit(const Eviction& eviction) {
   const auto round =
       Send([](const Member& m) { return !m.already; },
            [&](Member& m, const auto& r, size_t slot) {
-             auto commit = CommitFor(m, eviction);
-             if (!eviction.policies.all) {
-               const auto view = m.process->View();
-               commit.policy = uint32_t(view.introduction.default_policy);
-             }
+             const auto commit = CommitFor(m, eviction);
              Tell(m, ProcessState::kEvicting);
              if (m.scratch == nullptr) {
                m.process->Send(commit, r, slot);
@@ -115,7 +114,7 @@ absl::Status Transition::Commit(const Eviction& eviction) {
              }
            });
   WaitWhileMoving(*round, limits_.stall_ms, true);
-  Answers answers = round->answers();
+  const Answers answers = round->answers();
   if (auto failed = FirstFailure(answers, "stopped moving bytes"); !failed.ok()) {
     return Undo(failed);
   }
@@ -127,19 +126,19 @@ absl::Status Transition::Commit(const Eviction& eviction) {
   return absl::OkStatus();
 }
 
-bool Transition::WaitWhileMoving(Round& round, uint64_t stall_ms, bool failure_ends) {
+void Transition::WaitWhileMoving(Round& round, uint64_t stall_ms, bool failure_ends) {
   std::vector<std::pair<uint64_t, ProcessState>> seen(members_.size());
   Deadline stalled = Deadline::InMs(stall_ms);
   for (;;) {
     // A look at the ledgers every second at most: the answer itself wakes at once.
     const Deadline look = Deadline::InMs(std::min<uint64_t>(1000, stall_ms));
-    if (failure_ends ? round.WaitAllOrFailure(look) : round.WaitAll(look)) return true;
+    if (failure_ends ? round.WaitAllOrFailure(look) : round.WaitAll(look)) return;
     for (size_t i = 0; i < members_.size(); ++i) {
       const auto now = Progress(*members_[i].process);
       if (now != seen[i]) stalled = Deadline::InMs(stall_ms);
       seen[i] = now;
     }
-    if (stalled.Passed()) return false;
+    if (stalled.Passed()) return;
   }
 }
 

@@ -65,7 +65,7 @@ class Transition {
       const std::function<bool(const Member&)>& wanted,
       const std::function<void(Member&, const std::shared_ptr<Round>&, size_t slot)>& send);
   // Waits for the answers until none has come and no byte has moved for `stall_ms`.
-  bool WaitWhileMoving(Round& round, uint64_t stall_ms, bool failure_ends);
+  void WaitWhileMoving(Round& round, uint64_t stall_ms, bool failure_ends);
   // Brings every member back to running after a failure; adds what stays behind to `why`.
   absl::Status Undo(absl::Status why);
   absl::Status FirstFailure(const Answers& answers, std::string_view unanswered) const;
