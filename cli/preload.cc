@@ -21,6 +21,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr char kName[] = "libparkade.so";
+constexpr char kOwnSymbol[] = "parkade_version";  // shim/version.cc
 // From the folder of this program: build tree and tarball, then Debian's and Fedora's layouts.
 constexpr const char* kPlaces[] = {"../lib", "../lib/x86_64-linux-gnu", "../lib/aarch64-linux-gnu",
                                    "../lib64"};
@@ -81,11 +82,12 @@ absl::Status CheckLibrary(const std::string& library) {
     return MakeStatus(absl::StatusCode::kFailedPrecondition,
                       absl::StrCat("the library does not load: ", dlerror()), "BAD_LIBRARY");
   }
-  const bool hooks = dlsym(handle, "cuMemAlloc_v2") != nullptr;
+  // No driver function: the library, preloaded into this process, hides those from dlsym.
+  const bool ours = dlsym(handle, kOwnSymbol) != nullptr;
   dlclose(handle);
-  if (hooks) return absl::OkStatus();
+  if (ours) return absl::OkStatus();
   return MakeStatus(absl::StatusCode::kFailedPrecondition,
-                    absl::StrCat(library, " is not Parkade's library: it has no cuMemAlloc_v2"),
+                    absl::StrCat(library, " is not Parkade's library: it has no ", kOwnSymbol),
                     "BAD_LIBRARY");
 }
 

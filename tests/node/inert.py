@@ -43,6 +43,10 @@ def run(_):
         bare = output(["python3", "-c", probe], env)
         harness.equal(output(["python3", "-c", probe], {**env, **preloaded}), bare, "a probe for libcuda under the preload")
 
+    # The command line is such a program too: a launcher under `parkade run` may use it for its ranks.
+    park = [harness.BUILD / "bin/parkade", "run", "--"]
+    harness.equal(output([*park, *park, "echo", "ran"], os.environ), ("ran\n", ""), "a run inside a run")
+
     pairs = [(seconds({}), seconds(preloaded)) for _ in range(RUNS)]
     added = statistics.median(with_it - without for without, with_it in pairs)
     print(f"true takes {added * 1e6:.0f} us longer under the preload (median of {RUNS} pairs)")
