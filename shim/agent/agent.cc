@@ -58,7 +58,7 @@ void Agent::Run() {
       socket_.store(channel->fd(), std::memory_order_relaxed);
       Serve(*channel);
       socket_.store(-1, std::memory_order_relaxed);
-      if (auto r = operations_.Settle(); !r.ok()) Log(LogLevel::kError, "%s", r.error().what);
+      operations_.Settle();
     } else if (channel.error().code != Code::kUnavailable) {
       // A daemon that refuses us is worth a line in `show`; one that is not there is not.
       ledger_.AddWarning(channel.error().what);

@@ -63,7 +63,7 @@ Result<void> Operations::Queue(std::unique_ptr<wire::Packet> packet) {
   return Push(std::move(packet));
 }
 
-Result<void> Operations::Settle() {
+void Operations::Settle() {
   {
     MutexLock lock(mu_);
     ++connection_;
@@ -71,7 +71,9 @@ Result<void> Operations::Settle() {
     replies_.clear();
     if (abortable_) freezer_.RequestAbort();
   }
-  return Push(nullptr);
+  if (Push(nullptr).ok()) return;
+  // No thread can be had and so none runs: nobody else is at the freezer, and the gate must open.
+  [[maybe_unused]] const Freezer::Outcome outcome = freezer_.Abort();
 }
 
 Operations::Scratch Operations::scratch() const {

@@ -34,7 +34,7 @@ class Operations {
 
   // The daemon is gone: forgets what has not begun, undoes a Prepare or Commit under way, lets a
   // Resume finish, opens the gate of what was only prepared, and drops all replies. Does not wait.
-  Result<void> Settle();
+  void Settle();
 
   // The directory whose files hold this process's backups (empty: none), and a descriptor of its
   // lock, which shows everyone that it is in use.
