@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <set>
 
 #include "daemon/scratch_base.h"
@@ -131,6 +132,10 @@ absl::StatusOr<Config> LoadConfig(const Flags& flags, Environment environment) {
   if (file_name.empty() && access(kDefaultFile, F_OK) == 0) file_name = kDefaultFile;
   toml::table file;
   if (!file_name.empty()) {
+    // The parser would take a directory for an empty file.
+    if (std::error_code error; std::filesystem::is_directory(file_name, error)) {
+      return Bad(Cat(file_name, " is a directory, not a configuration file"));
+    }
     toml::parse_result parsed = toml::parse_file(file_name);
     if (!parsed) {
       return Bad(Cat(file_name, ":", parsed.error().source().begin.line, ": ",

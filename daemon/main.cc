@@ -147,7 +147,9 @@ int main(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
-    return app.exit(e) == 0 ? 0 : 2;
+    if (e.get_exit_code() == 0) return app.exit(e);
+    fprintf(stderr, "parkaded: %s; `parkaded --help` shows what there is\n", e.what());
+    return 2;
   }
   const auto config =
       LoadConfig(flags, [](const char* name) -> const char* { return getenv(name); });

@@ -94,7 +94,9 @@ TEST_CASE("settings without effect and contradictions are refused") {
 TEST_CASE("a file that is missing or no TOML is refused with its place") {
   environment.clear();
   Flags flags;
-  flags.config_file = "/nonexistent/parkaded.toml";
-  CHECK_FALSE(Load(flags).ok());
+  for (const char* file : {"/nonexistent/parkaded.toml", "/"}) {
+    flags.config_file = file;
+    CHECK_FALSE(Load(flags).ok());
+  }
   CHECK(Refusal("[host]\nbudget = \n").find("parkaded.toml:2") != std::string::npos);
 }
