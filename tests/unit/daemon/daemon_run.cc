@@ -129,7 +129,18 @@ int DaemonRun::Stop() {
 
 std::unique_ptr<Child> DaemonRun::StartShim(const std::vector<std::string>& allocations,
                                             const std::vector<std::string>& environment) {
-  std::vector<std::string> command{Program("fake_shim"), socket()};
+  return Listed({}, allocations, environment);
+}
+
+std::unique_ptr<Child> DaemonRun::StartNobodysShim(const std::vector<std::string>& allocations) {
+  return Listed({"/usr/bin/setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"},
+                allocations, {});
+}
+
+std::unique_ptr<Child> DaemonRun::Listed(std::vector<std::string> command,
+                                         const std::vector<std::string>& allocations,
+                                         const std::vector<std::string>& environment) {
+  command.insert(command.end(), {Program("fake_shim"), socket()});
   command.insert(command.end(), allocations.begin(), allocations.end());
   auto child = std::make_unique<Child>(command, environment);
   REQUIRE(child->Line() == "ready");

@@ -49,6 +49,8 @@ class DaemonRun {
   // A process with these allocations ("bytes" or "bytes:tag"), connected and listed.
   std::unique_ptr<Child> StartShim(const std::vector<std::string>& allocations,
                                    const std::vector<std::string>& environment = {});
+  // The same of the user nobody; root alone can.
+  std::unique_ptr<Child> StartNobodysShim(const std::vector<std::string>& allocations);
 
   v1::Control::Stub& stub() { return *stub_; }
   std::shared_ptr<grpc::Channel> channel() const { return channel_; }
@@ -64,6 +66,10 @@ class DaemonRun {
   std::string socket() const { return dir_ / "run/shim.sock"; }
 
  private:
+  std::unique_ptr<Child> Listed(std::vector<std::string> command,
+                                const std::vector<std::string>& allocations,
+                                const std::vector<std::string>& environment);
+
   TestDir dir_;
   std::string scratch_;
   std::vector<std::string> flags_;

@@ -295,3 +295,42 @@ TEST_CASE("the node says what it has") {
   CHECK(node.scratch_bases(0).usable());
   CHECK(node.scratch_bases(0).free_bytes() > 0);
 }
+
+TEST_CASE("a process of another user is paused to a directory of that user") {
+  if (geteuid() != 0) return;
+  DaemonRun run;
+  const auto shim = run.StartNobodysShim({"1048576"});
+  CHECK(run.Find(shim->pid()).uid() == 65534);
+  v1::PauseResponse response;
+  REQUIRE(run.Pause(PauseOf({shim->pid()}, v1::POLICY_DISK), &response).ok());
+  const std::string directory = run.Find(shim->pid()).scratch_dir();
+  struct stat own, data, shared;
+  REQUIRE(stat(directory.c_str(), &own) == 0);
+  REQUIRE(stat((directory + "/data.0").c_str(), &data) == 0);
+  REQUIRE(stat(Root(run).c_str(), &shared) == 0);
+  CHECK(own.st_uid == 65534);
+  CHECK((own.st_mode & 0777) == 0700);
+  CHECK(data.st_uid == 65534);
+  CHECK(shared.st_uid == 0);
+  shim->Signal(SIGKILL);
+  REQUIRE(run.WaitUntilGone(shim->pid()));
+  for (const Deadline by = Deadline::InMs(1000); !by.Passed() && Entries(Root(run)) != 0;) {
+    sched_yield();
+  }
+  CHECK(Entries(Root(run)) == 0);
+}
+
+TEST_CASE("a base that only root can write to is no place for another user's bytes") {
+  if (geteuid() != 0) return;
+  DaemonRun run;
+  const std::string base = run.scratch() + "/roots";
+  REQUIRE(mkdir(base.c_str(), 0755) == 0);
+  const auto shim = run.StartNobodysShim({"1048576"});
+  auto request = PauseOf({shim->pid()}, v1::POLICY_DISK);
+  request.set_scratch_base(base);
+  v1::PauseResponse response;
+  const auto status = run.Pause(request, &response);
+  CHECK(status.error_code() == grpc::StatusCode::PERMISSION_DENIED);
+  CHECK(ReasonIn(status) == "NO_ACCESS");
+  CHECK(Entries(base) == 0);
+}
