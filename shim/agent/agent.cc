@@ -43,7 +43,6 @@ Result<void> Agent::Start() {
 }
 
 void Agent::AbandonAfterFork() {
-  thread_.Detach();
   const int socket = socket_.load(std::memory_order_relaxed);
   if (socket >= 0) close(socket);
 }

@@ -24,7 +24,9 @@ class Agent {
   // times a second at first, then once a second.
   Result<void> Start();
 
-  // In a forked child, where the thread does not exist: closes what was inherited.
+  // In a forked child, where the thread does not exist: closes what was inherited. Must look
+  // nothing up: another thread may have held the loader's lock at the fork. Never destroyed
+  // afterwards.
   void AbandonAfterFork();
 
  private:

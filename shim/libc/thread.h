@@ -29,7 +29,7 @@ class Thread {
 
   // Waits until it has ended; `run` must be on its way out. Nothing to do without a thread.
   void Join();
-  // Lets it run on by itself. Also for the child after fork, where it does not exist.
+  // Lets it run on by itself.
   void Detach();
   bool joinable() const { return joinable_; }
 
