@@ -75,6 +75,10 @@ class FaultFile {
     return CUDA_SUCCESS;
   }
 
+  // Around a fork, so that the child finds the lock free and the faults whole.
+  void Lock() ACQUIRE(mu_) { mu_.Lock(); }
+  void Unlock() RELEASE(mu_) { mu_.Unlock(); }
+
  private:
   void Refresh() REQUIRES(mu_) {
     struct stat now = {};
@@ -103,13 +107,20 @@ class FaultFile {
   std::map<std::string, Fault> faults_ GUARDED_BY(mu_);
 };
 
+FaultFile* OpenFaultFile() {
+  const char* path = getenv("SIM_FAULTS");
+  if (path == nullptr || *path == '\0') return nullptr;
+  static FaultFile* const file = new FaultFile(path);
+  pthread_atfork([]() NO_THREAD_SAFETY_ANALYSIS { file->Lock(); },
+                 []() NO_THREAD_SAFETY_ANALYSIS { file->Unlock(); },
+                 []() NO_THREAD_SAFETY_ANALYSIS { file->Unlock(); });
+  return file;
+}
+
 }  // namespace
 
 CUresult ApplyFaults(const std::string& name) {
-  static FaultFile* const file = [] {
-    const char* path = getenv("SIM_FAULTS");
-    return path != nullptr && *path != '\0' ? new FaultFile(path) : nullptr;
-  }();
+  static FaultFile* const file = OpenFaultFile();
   return file == nullptr ? CUDA_SUCCESS : file->Apply(name);
 }
 
