@@ -40,16 +40,20 @@ struct Lists {
 Mutex mu;  // innermost; nothing is called while it is held
 Lists* lists GUARDED_BY(mu) = nullptr;
 
-// In a forked child: whoever held the lock is gone, and the allocations are the parent's.
+bool fork_registered GUARDED_BY(mu) = false;
+
+// In a forked child: whoever held the lock is gone, and the allocations are the parent's. The lists
+// may be half changed, so they are left where they are.
 void ForgetAllAfterFork() {
   mu.ResetAfterFork();
   MutexLock lock(mu);
-  lists->natives.clear();
+  lists = nullptr;
 }
 
 Lists& All() REQUIRES(mu) {
-  if (lists == nullptr) {
-    lists = new Lists;
+  if (lists == nullptr) lists = new Lists;
+  if (!fork_registered) {
+    fork_registered = true;
     __register_atfork(nullptr, nullptr, ForgetAllAfterFork, &__dso_handle);
   }
   return *lists;
