@@ -188,7 +188,7 @@ absl::Status ScratchDirectory::Reserve(Bytes bytes) {
     const Bytes free_bytes = Bytes(space.f_bavail) * space.f_frsize;
     if (bytes - bytes_ > free_bytes) {
       return Fail(absl::StatusCode::kResourceExhausted, "DISK_SPACE",
-                  Cat("reserve ", bytes, " bytes in ", path_, ": ", free_bytes, " are free"),
+                  Cat("no space for ", bytes, " bytes in ", path_, ": ", free_bytes, " are free"),
                   {{"path", path_},
                    {"needed_bytes", std::to_string(bytes)},
                    {"free_bytes", std::to_string(free_bytes)}});
