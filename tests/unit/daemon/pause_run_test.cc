@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <catch2/catch.hpp>
 #include <thread>
 
@@ -333,4 +334,45 @@ TEST_CASE("a base that only root can write to is no place for another user's byt
   CHECK(status.error_code() == grpc::StatusCode::PERMISSION_DENIED);
   CHECK(ReasonIn(status) == "NO_ACCESS");
   CHECK(Entries(base) == 0);
+}
+
+TEST_CASE("controllers that contradict each other end in one accepted order") {
+  DaemonRun run;
+  const auto a = run.StartShim({"1048576"});
+  const auto b = run.StartShim({"1048576"});
+  const std::vector<int> pids{a->pid(), b->pid()};
+  std::vector<std::thread> controllers;
+  std::atomic<int> accepted{0}, strange{0};
+  for (int c = 0; c < 4; ++c) {
+    controllers.emplace_back([&, c] {
+      for (int i = 0; i < 50; ++i) {
+        // Each its own mix: both as a group, or one alone, out or back.
+        const auto chosen = c % 2 == 0 ? pids : std::vector<int>{pids[size_t(i % 2)]};
+        v1::PauseResponse paused;
+        v1::ResumeResponse resumed;
+        grpc::Status status;
+        if ((c + i) % 3 == 0) {
+          grpc::ClientContext context;
+          v1::ResumeRequest request;
+          for (const int pid : chosen) request.mutable_selector()->add_pids(pid);
+          status = run.stub().Resume(&context, request, &resumed);
+        } else {
+          const auto policy = i % 5 == 0 ? v1::POLICY_DISK : v1::POLICY_HOST;
+          status = run.Pause(PauseOf(chosen, policy), &paused);
+        }
+        if (status.ok()) {
+          ++accepted;
+        } else if (ReasonIn(status) != "BUSY") {
+          ++strange;
+        }
+      }
+    });
+  }
+  for (auto& controller : controllers) controller.join();
+  CHECK(strange == 0);
+  CHECK(accepted > 0);
+  v1::PauseResponse response;
+  REQUIRE(run.Pause(PauseOf(pids, v1::POLICY_HOST), &response).ok());
+  for (const int pid : pids) CHECK(run.Find(pid).state() == v1::PROCESS_STATE_PAUSED);
+  CHECK(Entries(Root(run)) <= 2);
 }
