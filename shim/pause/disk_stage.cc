@@ -9,7 +9,7 @@
 namespace parkade::shim {
 namespace {
 
-// 4 MiB requests, 8 and more in flight, keep an NVMe drive at its limit (docs/benchmarks.md).
+// A start that suits NVMe drives with 8 and more in flight; no measurement has chosen it yet.
 constexpr Bytes kMostBlock = 4_MiB;
 constexpr uint64_t kStallMs = 60'000;
 
