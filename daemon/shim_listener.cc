@@ -209,7 +209,6 @@ absl::Status ShimListener::Admit(Connection& connection, const wire::Hello& hell
   auto welcome = wire::Make<wire::Welcome>();
   welcome.version = wire::kVersion;
   welcome.oldest_accepted = wire::kOldestAccepted;
-  CopyText(welcome.daemon_version, PARKADE_VERSION);
   if (auto sent = connection.channel->Send(welcome, Deadline::InMs(0)); !sent.ok()) {
     return ToStatus(sent.error());
   }

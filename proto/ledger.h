@@ -18,7 +18,7 @@
 namespace parkade::wire {
 
 constexpr uint32_t kLedgerMagic = 0x474c'4b50;  // "PKLG"
-constexpr uint32_t kLedgerVersion = 1;
+constexpr uint32_t kLedgerVersion = 2;
 constexpr size_t kLedgerHeaderBytes = 4096;
 constexpr uint64_t kMaxLedgerRecords = 1 << 20;
 
@@ -74,6 +74,8 @@ struct LedgerHeader {
   uint64_t frees;
   uint64_t unhooked_names;  // driver functions handed out that no hook knows
   uint64_t gated_threads;   // threads now held at the gate
+  uint64_t epoch;           // highest of the callers that have moved this process
+  uint64_t gate_mode;       // GateMode of the pause under way or in force; 0: none
   LedgerDevice devices[kMaxDevices];
   uint32_t text_sequence;  // odd: text is being written
   uint32_t zero;

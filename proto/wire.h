@@ -2,7 +2,7 @@
 //
 //   shim    -> daemon   Hello (+ ledger memfd, + lock of a scratch directory it already has)
 //   daemon  -> shim     Welcome, or a Refusal and the end of the connection
-//   daemon  -> shim     Prepare, Commit (+ scratch files), Abort, Resume, ReleaseHost
+//   daemon  -> shim     Prepare, LetThrough, Commit (+ scratch files), Abort, Resume, ReleaseHost
 //   shim    -> daemon   one Reply to each of these, with the request's op_id
 //
 // Every message starts with a Header and has its type's exact size. The receiver copies the packet
@@ -18,8 +18,8 @@
 namespace parkade::wire {
 
 // Both sides send their version and the oldest they accept; each refuses what is older than that.
-constexpr uint32_t kVersion = 1;
-constexpr uint32_t kOldestAccepted = 1;
+constexpr uint32_t kVersion = 2;
+constexpr uint32_t kOldestAccepted = 2;
 constexpr uint32_t kMagic = 0x4b52'4150;  // "PARK"
 
 constexpr size_t kMaxTags = 16;     // tags with a policy of their own in one Commit
@@ -36,6 +36,7 @@ enum class Type : uint32_t {
   kResume = 7,
   kReleaseHost = 8,
   kReply = 9,
+  kLetThrough = 10,
 };
 
 // What pause does with a tag's bytes.
@@ -45,6 +46,15 @@ constexpr bool IsPolicy(uint32_t v) { return v >= 1 && v <= 5; }
 // Whether application threads are held while bytes are out; see the word "gate" in docs/design.md.
 enum class GateMode : uint32_t { kClosed = 1, kOpen = 2 };
 constexpr bool IsGateMode(uint32_t v) { return v == 1 || v == 2; }
+
+// What a call that submits work gets at a closed gate: it waits, or returns
+// CUDA_ERROR_SYSTEM_NOT_READY at once.
+enum class GatedWork : uint32_t { kBlock = 1, kFail = 2 };
+constexpr bool IsGatedWork(uint32_t v) { return v == 1 || v == 2; }
+
+// What an allocation does at a closed gate: as other work, or it goes through.
+enum class GatedAllocations : uint32_t { kAsWork = 1, kPass = 2 };
+constexpr bool IsGatedAllocations(uint32_t v) { return v == 1 || v == 2; }
 
 enum class ProcessState : uint32_t {
   kRunning = 1,
@@ -75,7 +85,6 @@ struct Hello {
   int32_t rank;            // -1: unknown
   uint64_t start_ticks;    // field 22 of /proc/self/stat
   uint64_t pid_namespace;  // inode of /proc/self/ns/pid
-  uint64_t epoch;          // counts this process's connections, from 1
   char boot_id[40];
   char job[64];
   char role[32];
@@ -88,15 +97,14 @@ struct Hello {
   uint32_t default_policy;       // Policy
   uint32_t scratch_base_yields;  // 1: only where the daemon's configuration names no base (SCRATCH)
 };
-static_assert(std::is_trivially_copyable_v<Hello> && sizeof(Hello) == 768);
+static_assert(std::is_trivially_copyable_v<Hello> && sizeof(Hello) == 760);
 
 struct Welcome {
   Header header;
   uint32_t version;
   uint32_t oldest_accepted;
-  char daemon_version[16];
 };
-static_assert(std::is_trivially_copyable_v<Welcome> && sizeof(Welcome) == 48);
+static_assert(std::is_trivially_copyable_v<Welcome> && sizeof(Welcome) == 32);
 
 struct Refusal {
   Header header;
@@ -111,11 +119,25 @@ static_assert(std::is_trivially_copyable_v<Refusal> && sizeof(Refusal) == 272);
 // and everything as before. The Reply's stats carry the exact bytes a Commit would evict.
 struct Prepare {
   Header header;
-  uint64_t drain_timeout_ns;  // from receipt; not drained by then: the gate opens
-  uint32_t gate_mode;         // GateMode
+  uint64_t drain_timeout_ns;   // from receipt; not drained by then: the gate opens
+  uint64_t epoch;              // of the caller, for LedgerHeader::epoch; 0: it has none
+  uint32_t gate_mode;          // GateMode, once the bytes are out
+  uint32_t gated_work;         // GatedWork
+  uint32_t gated_allocations;  // GatedAllocations
   uint32_t zero;
 };
-static_assert(std::is_trivially_copyable_v<Prepare> && sizeof(Prepare) == 40);
+static_assert(std::is_trivially_copyable_v<Prepare> && sizeof(Prepare) == 56);
+
+// After Prepare: lets one call through the closed gate, the one that has waited longest, and drains
+// again. For a peer whose collective waits for it. The Reply comes when the process is drained and
+// shut: stats.let_through is 1, or 0 when no call came within arrival_ns. An error, after
+// drain_timeout_ns or when the context is lost, opens the gate as a failed Prepare does.
+struct LetThrough {
+  Header header;
+  uint64_t drain_timeout_ns;  // from receipt
+  uint64_t arrival_ns;        // from receipt
+};
+static_assert(std::is_trivially_copyable_v<LetThrough> && sizeof(LetThrough) == 40);
 
 struct TagPolicy {
   char tag[32];     // NUL-padded
@@ -150,10 +172,11 @@ static_assert(sizeof(Abort) == 24);
 
 struct Resume {
   Header header;
+  uint64_t epoch;         // as in Prepare
   uint32_t release_host;  // 1: give the host pool back afterwards, off the critical path
   uint32_t zero;
 };
-static_assert(sizeof(Resume) == 32);
+static_assert(sizeof(Resume) == 40);
 
 // Give pinned host memory that holds no backup back to the system.
 struct ReleaseHost {
@@ -174,8 +197,11 @@ struct Stats {
   uint64_t move_ns;          // first copy to last release
   uint64_t host_pool_bytes;  // pinned memory that the process holds afterwards
   uint64_t pausable_bytes;   // what a Commit now would evict, before policies
+  uint64_t let_through;      // calls that LetThrough let pass
+  uint64_t needed_bytes;     // HBM of one device that a Resume found missing: asked for in all,
+  uint64_t free_bytes;       // and what the driver had
 };
-static_assert(sizeof(Stats) == 80);
+static_assert(sizeof(Stats) == 104);
 
 struct Reply {
   Header header;
@@ -189,7 +215,7 @@ struct Reply {
   char message[208];
   Stats stats;
 };
-static_assert(std::is_trivially_copyable_v<Reply> && sizeof(Reply) == 368);
+static_assert(std::is_trivially_copyable_v<Reply> && sizeof(Reply) == 392);
 
 constexpr size_t kMaxMessage = sizeof(Commit);
 
@@ -214,6 +240,8 @@ constexpr size_t SizeOf(Type type) {
       return sizeof(ReleaseHost);
     case Type::kReply:
       return sizeof(Reply);
+    case Type::kLetThrough:
+      return sizeof(LetThrough);
   }
   return 0;
 }
@@ -255,6 +283,10 @@ constexpr Type TypeOf<ReleaseHost>() {
 template <>
 constexpr Type TypeOf<Reply>() {
   return Type::kReply;
+}
+template <>
+constexpr Type TypeOf<LetThrough>() {
+  return Type::kLetThrough;
 }
 
 // A zeroed message with its header filled.

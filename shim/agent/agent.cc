@@ -78,7 +78,6 @@ Result<wire::Channel> Agent::Join() {
   hello.rank = settings_.rank;
   hello.start_ticks = identity_.start_ticks;
   hello.pid_namespace = identity_.pid_namespace;
-  hello.epoch = ++epoch_;
   hello.default_policy = uint32_t(settings_.policy);
   CopyText(hello.boot_id, identity_.boot_id);
   CopyText(hello.job, settings_.job);

@@ -41,7 +41,6 @@ class Agent {
   const Identity& identity_;
   LedgerWriter& ledger_;
   Operations& operations_;
-  uint64_t epoch_ = 0;           // agent thread
   std::atomic<int> socket_{-1};  // of the present connection, for AbandonAfterFork
   Thread thread_;
 };

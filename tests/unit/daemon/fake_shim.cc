@@ -88,7 +88,6 @@ wire::Hello FakeShim::MakeHello() const {
   hello.rank = settings_.rank;
   hello.start_ticks = *daemon::StartTicks(getpid());
   hello.pid_namespace = *daemon::PidNamespace(getpid());
-  hello.epoch = 1;
   CopyText(hello.boot_id, daemon::BootId());
   CopyText(hello.job, settings_.job);
   CopyText(hello.role, settings_.role);

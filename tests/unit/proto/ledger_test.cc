@@ -77,7 +77,7 @@ TEST_CASE("a record whose writer stopped half way is left out, soon") {
 TEST_CASE("what cannot be is refused") {
   File file;
   SECTION("not a ledger") { file.header.magic = 1; }
-  SECTION("another version") { file.header.version = 2; }
+  SECTION("another version") { file.header.version = kLedgerVersion + 1; }
   SECTION("another record size") { file.header.record_bytes = 8; }
   SECTION("more slots than room") { file.header.used_slots = 9; }
   SECTION("a capacity beyond the limit") {
