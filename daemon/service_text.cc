@@ -142,7 +142,8 @@ void Write(const ProcessView& in, v1::Process* out) {
   out->set_unhooked_names(h.unhooked_names);
   const bool moves =
       in.state == wire::ProcessState::kEvicting || in.state == wire::ProcessState::kRestoring;
-  if (!moves) return;
+  // Without a transition of its own the ledger still has the figures of the last one.
+  if (!moves || h.op_id == 0) return;
   auto* progress = out->mutable_progress();
   progress->set_done_bytes(h.moved_bytes);
   progress->set_total_bytes(h.to_move_bytes);

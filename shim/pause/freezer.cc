@@ -79,11 +79,12 @@ void Freezer::Run() {
   files_ = {};
   ledger_.SetHostPool(pool_.held(), pool_.used());
   ledger_.SetDiskBackup(0);
+  ledger_.SetGateMode(std::nullopt);
   SetState(ProcessState::kRunning);
   Gate::Open();
 }
 
-Freezer::Outcome Freezer::Prepare(Deadline drain_by) {
+Freezer::Outcome Freezer::Prepare(Deadline drain_by, const GateOrder& order) {
   Outcome outcome;
   if (state_ == ProcessState::kPaused || state_ == ProcessState::kPrepared) {
     outcome.already = true;
@@ -92,18 +93,51 @@ Freezer::Outcome Freezer::Prepare(Deadline drain_by) {
   }
   if (state_ != ProcessState::kRunning) return Refuse("pause");
 
+  gate_order_ = order;
+  ledger_.SetGateMode(order.mode);
   SetState(ProcessState::kPreparing);
-  const uint64_t start_ns = MonotonicNs();
-  outcome.result = Gate::Close(drain_by, abort_requested_);  // on error all is open as before
-  const uint64_t closed_ns = MonotonicNs();
-  outcome.stats.gate_ns = closed_ns - start_ns;
-  if (outcome.result.ok()) {
-    outcome.result = drain_.Run(drain_by, abort_requested_, &outcome.device);
-    outcome.stats.drain_ns = MonotonicNs() - closed_ns;
-    if (!outcome.result.ok()) Gate::Open();
+  outcome.result = Close(drain_by, &outcome);
+  if (!outcome.result.ok()) {
+    Run();
+    return outcome;
   }
   outcome.stats.pausable_bytes = heap_.Count().live;
-  SetState(outcome.result.ok() ? ProcessState::kPrepared : ProcessState::kRunning);
+  SetState(ProcessState::kPrepared);
+  return outcome;
+}
+
+Result<void> Freezer::Close(Deadline by, Outcome* outcome) {
+  const uint64_t start_ns = MonotonicNs();
+  const Result<void> closed = Gate::Close(by, abort_requested_);
+  const uint64_t closed_ns = MonotonicNs();
+  outcome->stats.gate_ns = closed_ns - start_ns;
+  if (!closed.ok()) {
+    // Nothing may be asked of a stream while one captures.
+    return Gate::IsClosed() && closed.error().code != Code::kCancelled
+               ? drain_.Explain(start_ns, closed.error().what, &outcome->device)
+               : closed.error();
+  }
+  const Result<void> drained = drain_.Run(by, abort_requested_, &outcome->device);
+  outcome->stats.drain_ns = MonotonicNs() - closed_ns;
+  return drained;
+}
+
+Freezer::Outcome Freezer::LetThrough(Deadline drain_by, Deadline arrival_by) {
+  Outcome outcome;
+  if (state_ != ProcessState::kPrepared) return Refuse("let a call through");
+  const uint64_t start_ns = MonotonicNs();
+  const Result<bool> passed = Gate::LetOne(arrival_by, drain_by, abort_requested_);
+  if (!passed.ok()) {
+    outcome.result = Gate::IsClosed() && passed.error().code != Code::kCancelled
+                         ? drain_.Explain(start_ns, passed.error().what, &outcome.device)
+                         : passed.error();
+  } else if (*passed) {
+    outcome.stats.let_through = 1;
+    outcome.result = drain_.Run(drain_by, abort_requested_, &outcome.device);
+  }
+  outcome.stats.drain_ns = MonotonicNs() - start_ns;
+  outcome.stats.pausable_bytes = heap_.Count().live;
+  if (!outcome.result.ok()) Run();
   return outcome;
 }
 
@@ -132,7 +166,6 @@ Result<void> Freezer::Evict(uint64_t op_id, const EvictionPlan& plan, Outcome* o
   }
   files_ = std::move(*files);
   stage_bytes_ = plan.chunk_bytes;
-  SetState(ProcessState::kEvicting);
   // From here on every range is ours; Settle hands them back in each way out.
   const std::vector<Range*> ranges = heap_.BeginEviction();
   const auto order = OrderEviction(ranges, plan, files_.capacity());
@@ -141,7 +174,9 @@ Result<void> Freezer::Evict(uint64_t op_id, const EvictionPlan& plan, Outcome* o
     Run();
     return order.error();
   }
+  // Before the state: who sees it sees this operation's progress and not the last one's.
   ledger_.BeginTransition(op_id, order->host_bytes + order->disk_bytes + order->discarded_bytes);
+  SetState(ProcessState::kEvicting);
 
   MoveReport report;
   const uint64_t start_ns = MonotonicNs();
@@ -162,6 +197,11 @@ Result<void> Freezer::Evict(uint64_t op_id, const EvictionPlan& plan, Outcome* o
   ledger_.SetHostPool(pool_.held(), pool_.used());
   ledger_.SetDiskBackup(report.moved.disk);
   SetState(ProcessState::kPaused);
+  if (gate_order_.mode == wire::GateMode::kOpen) {
+    Gate::Open();
+  } else {
+    Gate::Settle(gate_order_.work, gate_order_.allocations);
+  }
   return {};
 }
 
@@ -182,6 +222,7 @@ void Freezer::UndoEviction(const std::vector<Range*>& ranges) {
   }
   // Nothing will ever run in this context: the application is to hear that from the driver rather
   // than to wait here for good. What is out is unmapped, so no wrong byte can be read.
+  ledger_.SetGateMode(std::nullopt);
   SetState(ProcessState::kFailed);
   Gate::Open();
 }
@@ -207,11 +248,11 @@ Freezer::Outcome Freezer::Resume(uint64_t op_id) {
     return Refuse("resume");
   }
   const ProcessState before = state_;
-  SetState(ProcessState::kRestoring);
   const std::vector<Range*> ranges = heap_.BeginRestore();
   Bytes to_move = 0;
   for (const Range* range : ranges) to_move += BytesOut(*range);
   ledger_.BeginTransition(op_id, to_move);
+  SetState(ProcessState::kRestoring);
 
   MoveReport report;
   const uint64_t start_ns = MonotonicNs();
