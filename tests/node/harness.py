@@ -90,6 +90,7 @@ class App:
             )
         self.pid = self.process.pid
         self.next_step = 0
+        self.said = []  # the lines that were waited for
         self._lines = queue.Queue()
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
@@ -108,19 +109,30 @@ class App:
         if line is None:
             code = self.process.wait(PATIENCE)
             raise AssertionError(f"pid {self.pid} ended with {code}: {self.errors()}")
+        self.said.append(line)
+        return line
+
+    def until(self, wanted, deadline=PATIENCE):
+        """Waits for the line that begins so, and returns it."""
+        while not (line := self.line(deadline)).startswith(wanted):
+            pass
         return line
 
     def ready(self, deadline=PATIENCE):
-        """Waits for stepper's first line; from then on `pid` is what stepper says."""
-        match = re.match(r"stepper pid (\d+) ready: (\d+) buffers, (\d+) bytes", self.line(deadline))
+        """Waits for the first line of stepper or verifier; from then on `pid` is what it says."""
+        match = re.match(r"\w+ pid (\d+) ready: (\d+) buffers, (\d+) bytes", self.line(deadline))
         self.pid = int(match[1])
         self.buffers, self.bytes = int(match[2]), int(match[3])
         return self
 
+    def say(self, line):
+        """Gives the program a line of input."""
+        self.process.stdin.write(f"{line}\n".encode())
+        self.process.stdin.flush()
+
     def ask_step(self):
         """Lets stepper begin its next step, without waiting for it."""
-        self.process.stdin.write(b"\n")
-        self.process.stdin.flush()
+        self.say("")
 
     def stepped(self, deadline=PATIENCE):
         """Waits for the step asked for: all bytes were right."""
@@ -253,7 +265,14 @@ class Node:
 
     def stepper(self, *options, env=None, park=True):
         """A stepper that waits for `step()`; listed by the daemon when one runs."""
-        app = self.start(BUILD / "bin/stepper", "--on-input", *options, env=env, park=park).ready()
+        return self._ready(self.start(BUILD / "bin/stepper", "--on-input", *options, env=env, park=park), park)
+
+    def verifier(self, *options, env=None, park=True):
+        """The same with a verifier."""
+        return self._ready(self.start(BUILD / "bin/verifier", *options, env=env, park=park), park)
+
+    def _ready(self, app, park):
+        app.ready()
         if park and self.daemon and self.daemon.poll() is None:
             wait_for("the daemon lists the program as running", lambda: self.state(app.pid) == "running")
         return app

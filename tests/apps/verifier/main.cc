@@ -1,0 +1,147 @@
+// verifier: a CUDA driver program whose bytes are made and checked by kernels, so that gigabytes
+// take milliseconds on a card. Knows nothing of Parkade. Speaks as stepper does: an empty line of
+// input is a step, which checks every word and makes the next ones; `spin MS` starts a kernel of
+// that length on each of two non-blocking streams.
+#include <cuda.h>
+#include <getopt.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cinttypes>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <vector>
+
+#include "tests/apps/verifier/kernels.h"
+
+namespace {
+
+enum ExitCode { kWrongBytes = 1, kCudaFailed = 2, kUsage = 64 };
+
+void Must(CUresult result, const char* call) {
+  if (result == CUDA_SUCCESS) return;
+  const char* name = "unknown error";
+  cuGetErrorName(result, &name);
+  fprintf(stderr, "verifier: %s: %s (%d)\n", call, name, result);
+  exit(kCudaFailed);
+}
+
+class Verifier {
+ public:
+  // Allocates so many buffers of `bytes` each, and makes the words of step 0.
+  Verifier(size_t buffers, uint64_t bytes) : words_(bytes / 4) {
+    CUdevice device;
+    CUcontext context;
+    CUmodule module;
+    Must(cuInit(0), "cuInit");
+    Must(cuDeviceGet(&device, 0), "cuDeviceGet");
+    Must(cuDevicePrimaryCtxRetain(&context, device), "cuDevicePrimaryCtxRetain");
+    Must(cuCtxSetCurrent(context), "cuCtxSetCurrent");
+    Must(cuModuleLoadData(&module, kVerifierPtx), "cuModuleLoadData");
+    Must(cuModuleGetFunction(&fill_, module, "fill_words"), "fill_words");
+    Must(cuModuleGetFunction(&verify_, module, "verify_words"), "verify_words");
+    Must(cuModuleGetFunction(&spin_, module, "spin_ms"), "spin_ms");
+    for (CUstream& stream : streams_) {
+      Must(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), "cuStreamCreate");
+    }
+    Must(cuMemAlloc(&mismatches_, sizeof(uint64_t)), "cuMemAlloc");
+    buffers_.resize(buffers);
+    for (CUdeviceptr& at : buffers_) Must(cuMemAlloc(&at, bytes), "cuMemAlloc");
+    Fill(0);
+  }
+
+  uint64_t bytes() const { return buffers_.size() * words_ * 4; }
+
+  // Checks the words of `step` and makes those of the next. Returns how many were wrong.
+  uint64_t Step(uint64_t step) {
+    Must(cuMemsetD8Async(mismatches_, 0, sizeof(uint64_t), streams_[0]), "cuMemsetD8Async");
+    for (size_t i = 0; i < buffers_.size(); ++i) {
+      CUdeviceptr at = buffers_[i];
+      uint64_t words = words_;
+      uint32_t seed = Seed(i, step);
+      void* parameters[] = {&at, &words, &seed, &mismatches_};
+      Launch(verify_, Blocks(), 256, streams_[0], parameters);
+    }
+    uint64_t wrong = 0;
+    Must(cuMemcpyDtoHAsync(&wrong, mismatches_, sizeof wrong, streams_[0]), "cuMemcpyDtoHAsync");
+    Must(cuStreamSynchronize(streams_[0]), "cuStreamSynchronize");
+    if (wrong == 0) Fill(step + 1);
+    return wrong;
+  }
+
+  // Starts kernels of that length on both streams, and does not wait for them.
+  void Spin(uint32_t ms) {
+    void* parameters[] = {&ms};
+    for (CUstream stream : streams_) Launch(spin_, 1, 1, stream, parameters);
+  }
+
+ private:
+  static uint32_t Seed(size_t buffer, uint64_t step) {
+    return static_cast<uint32_t>(buffer * 0x01000193 + step * 0x9e3779b1);
+  }
+
+  unsigned Blocks() const {
+    return static_cast<unsigned>(std::min<uint64_t>(words_ / 256 + 1, 4096));
+  }
+
+  void Fill(uint64_t step) {
+    for (size_t i = 0; i < buffers_.size(); ++i) {
+      CUdeviceptr at = buffers_[i];
+      uint64_t words = words_;
+      uint32_t seed = Seed(i, step);
+      void* parameters[] = {&at, &words, &seed};
+      Launch(fill_, Blocks(), 256, streams_[0], parameters);
+    }
+    Must(cuStreamSynchronize(streams_[0]), "cuStreamSynchronize");
+  }
+
+  static void Launch(CUfunction kernel, unsigned blocks, unsigned threads, CUstream stream,
+                     void** parameters) {
+    Must(cuLaunchKernel(kernel, blocks, 1, 1, threads, 1, 1, 0, stream, parameters, nullptr),
+         "cuLaunchKernel");
+  }
+
+  const uint64_t words_;
+  CUfunction fill_, verify_, spin_;
+  CUstream streams_[2];
+  CUdeviceptr mismatches_;
+  std::vector<CUdeviceptr> buffers_;
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  size_t buffers = 4;
+  uint64_t bytes = 4 << 20;
+  static const option kLong[] = {{"buffers", required_argument, nullptr, 'n'},
+                                 {"bytes", required_argument, nullptr, 'b'},
+                                 {nullptr, 0, nullptr, 0}};
+  for (int c; (c = getopt_long(argc, argv, "", kLong, nullptr)) != -1;) {
+    if (c == 'n') buffers = strtoull(optarg, nullptr, 10);
+    if (c == 'b') bytes = strtoull(optarg, nullptr, 10);
+    if (c == '?') {
+      fputs("usage: verifier [--buffers N] [--bytes N]\n", stderr);
+      return kUsage;
+    }
+  }
+  setvbuf(stdout, nullptr, _IOLBF, 0);
+  Verifier verifier(buffers, bytes);
+  printf("verifier pid %d ready: %zu buffers, %" PRIu64 " bytes\n", getpid(), buffers,
+         verifier.bytes());
+  uint64_t step = 0;
+  for (char line[64]; fgets(line, sizeof line, stdin) != nullptr;) {
+    if (strncmp(line, "spin ", 5) == 0) {
+      verifier.Spin(static_cast<uint32_t>(strtoul(line + 5, nullptr, 10)));
+      puts("spinning");
+      continue;
+    }
+    if (const uint64_t wrong = verifier.Step(step); wrong != 0) {
+      fprintf(stderr, "verifier: step %" PRIu64 ": %" PRIu64 " wrong words\n", step, wrong);
+      return kWrongBytes;
+    }
+    printf("step %" PRIu64 " ok bytes=%" PRIu64 "\n", step, verifier.bytes());
+    ++step;
+  }
+  printf("done after %" PRIu64 " steps, every byte right\n", step);
+}
