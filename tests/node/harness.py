@@ -158,6 +158,33 @@ class App:
         return pathlib.Path(self.log).read_text(errors="replace")
 
 
+class CallFaults:
+    """Faults of one process's own calls; see tests/apps/call_faults. `env` is for that process."""
+
+    def __init__(self, node, name):
+        if ON_CARD:
+            raise Skip("the bundle has no preload that makes calls fail")
+        self._file = node.root / f"{name}-faults"
+        self._done = self._file.with_name(f"{self._file.name}.done")
+        self.env = {
+            "LD_PRELOAD": str(BUILD / "lib/libcall_faults.so"),
+            "CALL_FAULTS": str(self._file),
+            "CALL_FAULTS_FOLDER": str(node.root / "state"),
+        }
+
+    def arm(self, line):
+        """What shall happen once, instead of what was said before."""
+        self._done.unlink(missing_ok=True)
+        fresh = self._file.with_name(f"{self._file.name}.new")
+        fresh.write_text(f"{line}\n")
+        fresh.rename(self._file)
+
+    def disarm(self):
+        """Whether what `arm` said has happened; it will not any more."""
+        self._file.unlink(missing_ok=True)
+        return self._done.exists()
+
+
 class Node:
     """Folders, a daemon and programs that nobody else sees. Everything ends with the scenario."""
 
@@ -187,14 +214,14 @@ class Node:
 
     # The daemon.
 
-    def start_daemon(self, *flags):
+    def start_daemon(self, *flags, env=None):
         command = [BUILD / "bin/parkaded", "--runtime-dir", self.runtime, "--state-dir", self.root / "state"]
         if "--scratch-dir" not in flags:
             command += ["--scratch-dir", self.scratch]
         self.daemon_log = self.log("daemon")
         with open(self.daemon_log, "wb") as log:
             self.daemon = subprocess.Popen(
-                [str(word) for word in [*command, *flags]], env=self.env, stdin=subprocess.DEVNULL, stdout=log, stderr=log
+                [str(word) for word in [*command, *flags]], env={**self.env, **(env or {})}, stdin=subprocess.DEVNULL, stdout=log, stderr=log
             )
         wait_for("the daemon answers", self._daemon_answers)
 
