@@ -90,6 +90,7 @@ int RunCommandLine(std::vector<std::string> arguments, Terminal& terminal) {
   AddPause(app, context);
   AddResume(app, context);
   AddWatch(app, context);
+  AddGc(app, context);
 
   std::reverse(arguments.begin(), arguments.end());  // as the parser wants them
   try {

@@ -164,6 +164,11 @@ absl::StatusOr<v1::ResumeResponse> Client::Resume(const v1::ResumeRequest& reque
   return wire_->Call(&v1::Control::Stub::Resume, request, kTransition);
 }
 
+absl::StatusOr<v1::CollectGarbageResponse> Client::CollectGarbage(
+    const v1::CollectGarbageRequest& request) {
+  return wire_->Call(&v1::Control::Stub::CollectGarbage, request, kTransition);
+}
+
 std::unique_ptr<EventStream> Client::Watch(const v1::WatchRequest& request) {
   auto call = std::make_unique<EventStream::Call>();
   call->path = wire_->path;

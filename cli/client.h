@@ -33,7 +33,7 @@ class EventStream {
 class Client {
  public:
   // Connects at the first call, to control.sock in the runtime directory. Calls last as long as
-  // --timeout says, else 10 s for questions and 30 min for transitions; a watch has no end.
+  // --timeout says, else 10 s for questions and 30 min for transitions and for gc; a watch has no end.
   explicit Client(const Globals& globals);
   ~Client();
 
@@ -42,6 +42,8 @@ class Client {
   absl::StatusOr<v1::GetNodeResponse> GetNode();
   absl::StatusOr<v1::PauseResponse> Pause(const v1::PauseRequest& request);
   absl::StatusOr<v1::ResumeResponse> Resume(const v1::ResumeRequest& request);
+  absl::StatusOr<v1::CollectGarbageResponse> CollectGarbage(
+      const v1::CollectGarbageRequest& request);
   // Begins a watch; errors show when the stream ends.
   std::unique_ptr<EventStream> Watch(const v1::WatchRequest& request);
 

@@ -122,6 +122,19 @@ std::string ResultsJson(const google::protobuf::RepeatedPtrField<v1::TransitionR
   return Dump(json, 2);
 }
 
+std::string GarbageJson(const v1::CollectGarbageResponse& response, bool dry_run) {
+  Json json{{"schema_version", kSchemaVersion}, {"dry_run", dry_run}, {"entries", Json::array()}};
+  for (const auto& entry : response.entries()) {
+    json["entries"].push_back(Json{{"path", entry.path()},
+                                   {"pid", entry.pid() == 0 ? Json() : Json(entry.pid())},
+                                   {"uid", entry.uid()},
+                                   {"bytes", entry.bytes()},
+                                   {"dead", entry.dead()},
+                                   {"reason", entry.reason()}});
+  }
+  return Dump(json, 2);
+}
+
 std::string EventJson(const v1::Event& event) {
   const Json json{{"schema_version", kSchemaVersion},
                   {"time", FormatTime(event.time(), absl::UTCTimeZone())},

@@ -15,6 +15,7 @@ constexpr int kSchemaVersion = 1;
 std::string ProcessesJson(const v1::ListProcessesResponse& response);
 std::string ProcessJson(const v1::GetProcessResponse& response);
 std::string ResultsJson(const google::protobuf::RepeatedPtrField<v1::TransitionResult>& results);
+std::string GarbageJson(const v1::CollectGarbageResponse& response, bool dry_run);
 std::string EventJson(const v1::Event& event);
 
 }  // namespace parkade::cli

@@ -13,6 +13,7 @@ void AddPs(CLI::App& app, Context& context);
 void AddShow(CLI::App& app, Context& context);
 void AddPause(CLI::App& app, Context& context);
 void AddResume(CLI::App& app, Context& context);
+void AddGc(CLI::App& app, Context& context);
 void AddWatch(CLI::App& app, Context& context);
 
 }  // namespace parkade::cli

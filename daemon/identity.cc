@@ -47,6 +47,12 @@ std::optional<int32_t> OwnPid(pid_t pid) {
   return int32_t(numbers.back());
 }
 
+// /proc may be one of another pid namespace, or none at all; then it says nothing about ours.
+bool ProcIsOurs() {
+  char self[16] = {};
+  return readlink("/proc/self", self, sizeof self - 1) > 0 && ReadNumber<pid_t>(self) == getpid();
+}
+
 Fd OpenPidfd(pid_t pid) { return Fd(int(syscall(SYS_pidfd_open, pid, 0))); }
 
 // Looks at every process for one that is `owner`, in a namespace below this one.
@@ -57,8 +63,9 @@ bool ExistsBelow(const wire::OwnerRecord& owner) {
     const auto number = ReadNumber<pid_t>(entry->d_name);
     if (!number) continue;
     const pid_t pid = *number;
-    if (PidNamespace(pid) != owner.pid_namespace || OwnPid(pid) != owner.pid) continue;
-    if (StartTicks(pid) == owner.start_ticks) return true;
+    if (OwnPid(pid) != owner.pid || StartTicks(pid) != owner.start_ticks) continue;
+    // One whose namespace may not be read may be it.
+    if (PidNamespace(pid).value_or(owner.pid_namespace) == owner.pid_namespace) return true;
   }
   return false;
 }
@@ -158,7 +165,10 @@ absl::StatusOr<Identified> Identify(const Peer& peer, const wire::Hello& hello) 
 }
 
 Life LifeOf(const wire::OwnerRecord& owner) {
-  if (ReadText(owner.boot_id) != BootId()) return Life::kDead;
+  const std::string boot_id = BootId();
+  if (boot_id.empty()) return Life::kUnknown;
+  if (ReadText(owner.boot_id) != boot_id) return Life::kDead;
+  if (!ProcIsOurs()) return Life::kUnknown;
   const auto here = PidNamespace(getpid());
   if (!here) return Life::kUnknown;
   if (owner.pid_namespace == *here) {

@@ -39,12 +39,15 @@ int Refuse(const absl::Status& why) {
   return why.code() == absl::StatusCode::kInvalidArgument ? 2 : 1;
 }
 
-// Every process costs three descriptors, every disk backup three more.
-void RaiseOpenFiles() {
-  rlimit limit;
-  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
-  limit.rlim_cur = limit.rlim_max;
-  setrlimit(RLIMIT_NOFILE, &limit);
+// Every process costs three descriptors, every disk backup three more; and a backup is preallocated
+// by the daemon, so its limit on file sizes counts as well as the process's.
+void RaiseLimits() {
+  for (const auto resource : {RLIMIT_NOFILE, RLIMIT_FSIZE}) {
+    rlimit limit;
+    if (getrlimit(resource, &limit) != 0) continue;
+    limit.rlim_cur = limit.rlim_max;
+    setrlimit(resource, &limit);
+  }
 }
 
 // Blocks the signals in this thread and those that it starts, and opens them for reading.
@@ -55,6 +58,7 @@ Fd CatchSignals() {
   sigaddset(&set, SIGINT);
   pthread_sigmask(SIG_BLOCK, &set, nullptr);
   signal(SIGPIPE, SIG_IGN);
+  signal(SIGXFSZ, SIG_IGN);  // a reservation past the limit is an error, not the end
   return Fd(signalfd(-1, &set, SFD_CLOEXEC));
 }
 
@@ -68,7 +72,7 @@ void WaitForSignal(const Fd& signals) {
 int Run(const Config& config) {
   SetLog("parkaded", config.log_level);
   const Fd signals = CatchSignals();
-  RaiseOpenFiles();
+  RaiseLimits();
   auto runtime = RuntimeDir::Open(config.runtime_dir);
   if (!runtime.ok()) return Refuse(runtime.status());
   if (auto s = MakeDirectory(config.state_dir, 0700); !s.ok()) return Refuse(s);
@@ -82,7 +86,7 @@ int Run(const Config& config) {
   Scratch scratch({config.scratch_dirs, config.allow_tmpfs}, config.state_dir);
   HostBudget budget(config.host_budget, registry);
   NodeState node({registry, events, gpus, scratch, budget}, {});
-  Reaper reaper(scratch.BasesToSweep());
+  Reaper reaper([&] { scratch.SweepAll({}); });
 
   auto shim_socket = runtime->Listen("shim.sock", SOCK_SEQPACKET);
   if (!shim_socket.ok()) return Refuse(shim_socket.status());

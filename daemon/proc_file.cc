@@ -10,15 +10,14 @@
 
 namespace parkade::daemon {
 
-std::string ReadProcFile(const std::string& path) {
-  constexpr size_t kMost = 64 << 10;
+std::string ReadProcFile(const std::string& path, size_t most) {
   const Fd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
   std::string text;
   if (!fd) return text;
-  text.resize(kMost);
+  text.resize(most);
   size_t got = 0;
-  while (got < kMost) {
-    const ssize_t n = read(fd.get(), text.data() + got, kMost - got);
+  while (got < most) {
+    const ssize_t n = read(fd.get(), text.data() + got, most - got);
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) break;
     got += size_t(n);

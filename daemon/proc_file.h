@@ -5,7 +5,7 @@
 
 namespace parkade::daemon {
 
-// The whole file, 64 KiB at most; empty when it cannot be read.
-std::string ReadProcFile(const std::string& path);
+// The whole file, `most` bytes at most; empty when it cannot be read.
+std::string ReadProcFile(const std::string& path, size_t most = 64 << 10);
 
 }  // namespace parkade::daemon

@@ -1,13 +1,14 @@
 // One thread that deletes.
 #include "daemon/reaper.h"
 
+#include <utility>
+
 #include "common/log.h"
-#include "daemon/scratch_sweep.h"
 #include "daemon/status.h"
 
 namespace parkade::daemon {
 
-Reaper::Reaper(std::vector<std::string> bases) : bases_(std::move(bases)) {
+Reaper::Reaper(std::function<void()> sweep) : sweep_(std::move(sweep)) {
   thread_ = std::thread([this] { Loop(); });
 }
 
@@ -27,15 +28,20 @@ void Reaper::Bury(std::shared_ptr<ScratchDirectory> directory) {
 }
 
 void Reaper::Loop() {
-  for (const std::string& base : bases_) SweepBase(base, LifeOf);
+  sweep_();
   for (;;) {
     std::shared_ptr<ScratchDirectory> next;
     {
       const MutexLock lock(mu_);
       while (buried_.empty() && !ending_) changed_.WaitUntil(mu_, Deadline::InMs(3'600'000));
-      if (buried_.empty()) return;
+      if (buried_.empty()) break;
       next = std::move(buried_.front());
       buried_.pop_front();
+    }
+    if (!next->owner_visible()) {
+      Log(LogLevel::kInfo, "%s stays: whether its process lives cannot be seen from here",
+          next->path().c_str());
+      continue;
     }
     const absl::Status removed = next->Remove();
     if (removed.ok()) {
@@ -44,6 +50,8 @@ void Reaper::Loop() {
       Log(LogLevel::kWarning, "%s", MessageOf(removed).c_str());
     }
   }
+  // Of those that ended while the daemon did.
+  sweep_();
 }
 
 }  // namespace parkade::daemon

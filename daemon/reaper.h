@@ -2,10 +2,9 @@
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <memory>
-#include <string>
 #include <thread>
-#include <vector>
 
 #include "common/mutex.h"
 #include "daemon/scratch_directory.h"
@@ -14,18 +13,19 @@ namespace parkade::daemon {
 
 class Reaper {
  public:
-  // Starts with a sweep of `bases` for directories that earlier daemons left.
-  explicit Reaper(std::vector<std::string> bases);
+  // `sweep` looks for what earlier daemons left; called first and last, on the reaper's thread.
+  explicit Reaper(std::function<void()> sweep);
   // Finishes what was buried.
   ~Reaper();
 
-  // Any thread; does not wait. The directory's process has ended.
+  // Any thread; does not wait. The directory's process has ended, or, where it could never be seen
+  // from here, has gone away: then its directory stays for a daemon that can see it.
   void Bury(std::shared_ptr<ScratchDirectory> directory) EXCLUDES(mu_);
 
  private:
   void Loop();
 
-  const std::vector<std::string> bases_;
+  const std::function<void()> sweep_;
   Mutex mu_;  // innermost; not held while files are deleted
   CondVar changed_;
   std::deque<std::shared_ptr<ScratchDirectory>> buried_ GUARDED_BY(mu_);

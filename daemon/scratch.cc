@@ -12,7 +12,6 @@
 #include "common/log.h"
 #include "daemon/printable.h"
 #include "daemon/proc_file.h"
-#include "daemon/scratch_sweep.h"
 #include "daemon/status.h"
 #include "daemon/words.h"
 
@@ -39,8 +38,8 @@ absl::Status CheckFileSizeLimit(const Process& process, Bytes bytes) {
     return absl::OkStatus();
   }
   return Fail(absl::StatusCode::kResourceExhausted, "FILE_SIZE_LIMIT",
-              Cat("process ", process.pid(), " may write files of ", limit.rlim_cur,
-                  " bytes (ulimit -f), the pause needs ", bytes),
+              Cat("process ", process.pid(), " may write files of ", InUnits(limit.rlim_cur),
+                  " (ulimit -f), the pause needs ", InUnits(bytes)),
               {{"pid", std::to_string(process.pid())},
                {"needed_bytes", std::to_string(bytes)},
                {"limit_bytes", std::to_string(limit.rlim_cur)}});
@@ -81,7 +80,12 @@ absl::Status Scratch::Reserve(const std::shared_ptr<Process>& process,
   if (!base.ok()) return base.status();
 
   auto existing = process->scratch();
-  if (existing != nullptr && existing->base() == choice.path) {
+  const bool stays = existing != nullptr && existing->base() == choice.path;
+  const absl::Status usable = stays ? existing->Check(base->get()) : absl::OkStatus();
+  if (!usable.ok()) {
+    Log(LogLevel::kWarning, "process %d gets a new scratch directory: %s", process->pid(),
+        MessageOf(usable).c_str());
+  } else if (stays) {
     if (auto s = existing->Reserve(bytes); !s.ok()) return s;
     use.process_ = process;
     use.directory_ = std::move(existing);
@@ -114,9 +118,10 @@ void Scratch::Adopt(Process& process, const std::string& path, Fd lock) {
   };
   // The path is the process's word: no other place is touched for it.
   if (!MayHaveUsed(path)) return warn(path + " is in no scratch base of this node");
-  auto adopted = ScratchDirectory::Adopt(path, std::move(lock), process.identity(), process.user());
-  if (!adopted.ok()) return warn(MessageOf(adopted.status()));
-  if (!process.SetScratch(std::move(*adopted))) warn("ended while its scratch was adopted");
+  auto claimed =
+      ScratchDirectory::Claimed(path, std::move(lock), process.identity(), process.user());
+  if (!claimed.ok()) return warn(MessageOf(claimed.status()));
+  if (!process.SetScratch(std::move(*claimed))) warn("ended while its scratch was adopted");
 }
 
 bool Scratch::MayHaveUsed(const std::string& path) {
@@ -140,8 +145,8 @@ void Scratch::Remember(const std::string& base) {
   }
 }
 
-std::vector<std::string> Scratch::BasesToSweep() const {
-  return daemon::BasesToSweep(rules_.dirs, ReadLines(FileName()));
+std::vector<SweptDirectory> Scratch::SweepAll(const Sweep& sweep) const {
+  return SweepBases(rules_, BasesToSweep(rules_.dirs, ReadLines(FileName())), sweep);
 }
 
 }  // namespace parkade::daemon

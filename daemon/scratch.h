@@ -11,6 +11,7 @@
 #include "daemon/process.h"
 #include "daemon/scratch_base.h"
 #include "daemon/scratch_directory.h"
+#include "daemon/scratch_sweep.h"
 
 namespace parkade::daemon {
 
@@ -45,12 +46,15 @@ class Scratch {
 
   // Takes over the directory that a process holds from an earlier daemon (`lock` may be empty),
   // unless it has one already or the base is none that this or an earlier daemon may have used.
-  // Logs what cannot be taken over: the sweep gets it once the process is dead.
+  // Touches no file, so that no file system can hold its caller up: whether the directory is what
+  // the process says is seen at its next pause to disk, and before it is removed.
   void Adopt(Process& process, const std::string& path, Fd lock);
 
+  // Sweeps the bases that are configured, those used by earlier daemons and the places of the last
+  // resort. Blocks; any thread.
+  std::vector<SweptDirectory> SweepAll(const Sweep& sweep) const;
+
   const ScratchRules& rules() const { return rules_; }
-  // Those configured, those used by earlier daemons, and the places of the last resort.
-  std::vector<std::string> BasesToSweep() const;
 
  private:
   bool MayHaveUsed(const std::string& path) EXCLUDES(mu_);

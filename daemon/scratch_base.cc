@@ -2,7 +2,6 @@
 #include "daemon/scratch_base.h"
 
 #include <fcntl.h>
-#include <linux/magic.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
 #include <unistd.h>
@@ -10,6 +9,8 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "common/trusted_path.h"
+#include "daemon/file_system.h"
 #include "daemon/status.h"
 #include "daemon/words.h"
 
@@ -67,11 +68,34 @@ absl::Status OpenFailed(int os_errno, std::string_view path) {
   }
 }
 
-// Opens `path` beneath `dir`; components below `dir` and the last one must not be symlinks.
-absl::StatusOr<Fd> Walk(std::string_view path, std::string_view dir, std::string_view make_leaf) {
-  const std::string start(path == dir ? path : dir);
-  Fd at(open(start.c_str(), O_PATH | O_CLOEXEC | (path == dir ? O_NOFOLLOW : 0)));
-  if (!at) return OpenFailed(errno, path);
+// A part of a base below the directory that allows it: the user's, the daemon's, or of whom the
+// administrator has put in charge there.
+absl::Status CheckPart(const struct stat& s, std::string_view path, uid_t user, uid_t in_charge) {
+  if (S_ISLNK(s.st_mode)) return BadScratch(path, "leads through a symbolic link");
+  if (!S_ISDIR(s.st_mode)) return BadScratch(path, "is not a directory");
+  if (s.st_uid != 0 && s.st_uid != geteuid() && s.st_uid != user && s.st_uid != in_charge) {
+    return BadScratch(path, Cat("leads through a directory of user ", s.st_uid));
+  }
+  if ((s.st_mode & S_IWOTH) != 0 && (s.st_mode & S_ISVTX) == 0) {
+    return BadScratch(path, "can be changed by every user: chmod o-w or +t");
+  }
+  return absl::OkStatus();
+}
+
+// Opens `path` beneath `dir`, as the calling thread's file system user. Components below `dir` and
+// the last one must not be symlinks; those of `dir` itself only where they are the administrator's.
+absl::StatusOr<Fd> Walk(std::string_view path, std::string_view dir, uid_t user,
+                        std::string_view make_leaf) {
+  auto start = OpenTrusted(path == dir ? std::string(dir) : Cat(dir, "/"), PathOwners::kAnyone);
+  if (!start.ok()) {
+    const Error& error = start.error();
+    if (error.os_errno != 0) return OpenFailed(error.os_errno, path);
+    return BadScratch(path, Cat("cannot be used: ", error.what));
+  }
+  Fd at = std::move(*start);
+  struct stat s;
+  if (fstat(at.get(), &s) != 0) return OpenFailed(errno, path);
+  const uid_t in_charge = s.st_uid;
   const auto rest = Split(path.substr(dir.size()), "/");
   for (const std::string_view& part : rest) {
     const std::string name(part);
@@ -84,31 +108,23 @@ absl::StatusOr<Fd> Walk(std::string_view path, std::string_view dir, std::string
     }
     if (next < 0) return OpenFailed(errno, path);
     at.Reset(next);
-    struct stat s;
     if (fstat(at.get(), &s) != 0) return OpenFailed(errno, path);
-    if (S_ISLNK(s.st_mode)) return BadScratch(path, "leads through a symbolic link");
+    if (auto part_ok = CheckPart(s, path, user, in_charge); !part_ok.ok()) return part_ok;
   }
-  struct stat s;
-  if (fstat(at.get(), &s) != 0) return OpenFailed(errno, path);
-  if (S_ISLNK(s.st_mode)) return BadScratch(path, "is a symbolic link");
-  if (!S_ISDIR(s.st_mode)) return BadScratch(path, "is not a directory");
   Fd base(openat(at.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!base) return OpenFailed(errno, path);
   return base;
 }
 
 absl::Status CheckFileSystem(const ScratchRules& rules, std::string_view path, int base) {
-  struct statfs fs;
-  if (fstatfs(base, &fs) != 0) return OpenFailed(errno, path);
-  const auto type = static_cast<unsigned long>(fs.f_type);
-  if (type == TMPFS_MAGIC || type == RAMFS_MAGIC) {
-    const auto& allowed = rules.allow_tmpfs;
-    if (std::none_of(allowed.begin(), allowed.end(),
-                     [&](const std::string& dir) { return IsWithin(path, dir); })) {
-      return BadScratch(path,
-                        "is on tmpfs, which is host memory: name a disk, or allow it by "
-                        "scratch.allow_tmpfs of parkaded");
-    }
+  const auto in_memory = IsInMemory(base);
+  if (!in_memory.ok()) return OpenFailed(in_memory.error().os_errno, path);
+  const auto& allowed = rules.allow_tmpfs;
+  if (*in_memory && std::none_of(allowed.begin(), allowed.end(),
+                                 [&](const std::string& dir) { return IsWithin(path, dir); })) {
+    return BadScratch(path,
+                      "is on tmpfs, which is host memory: name a disk, or allow it by "
+                      "scratch.allow_tmpfs of parkaded");
   }
   if (faccessat(base, ".", W_OK | X_OK, AT_EACCESS) != 0) return OpenFailed(errno, path);
   return absl::OkStatus();
@@ -158,7 +174,7 @@ absl::StatusOr<Fd> OpenBase(const ScratchRules& rules, const BaseChoice& choice,
   absl::Status failed;
   {
     const AsUser as_user(user);
-    absl::StatusOr<Fd> base = Walk(path, dir, OwnLeaf(user.uid));
+    absl::StatusOr<Fd> base = Walk(path, dir, user.uid, OwnLeaf(user.uid));
     failed = base.ok() ? CheckFileSystem(rules, path, base->get()) : base.status();
     if (failed.ok()) return base;
   }
@@ -168,6 +184,13 @@ absl::StatusOr<Fd> OpenBase(const ScratchRules& rules, const BaseChoice& choice,
                   "one in the request, or set scratch.dirs of parkaded (",
                   MessageOf(failed), ")"),
               {{"path", path}});
+}
+
+absl::StatusOr<Fd> OpenForSweep(const ScratchRules& rules, const std::string& path) {
+  if (auto s = CheckBasePath(path); !s.ok()) return s;
+  const std::string dir = AllowedBy(rules, path);
+  // One that is not allowed any more is a path of its process's making, all of it.
+  return Walk(path, dir.empty() ? "/" : dir, geteuid(), "");
 }
 
 std::vector<BaseReport> ReportBases(const ScratchRules& rules) {

@@ -43,11 +43,15 @@ bool IsAllowedBase(const ScratchRules& rules, std::string_view path);
 // (BAD_SCRATCH) otherwise.
 absl::Status CheckBasePath(std::string_view path);
 
-// Opens the base as `user`, following no symlink below the configured directory. A missing
-// parkade_<uid> is made. Fails with BAD_SCRATCH (tmpfs, symlink, no directory, not allowed),
-// NO_FILE, NO_ACCESS, READ_ONLY, or for the last resort NO_SCRATCH; the message names the path.
+// Opens the base as `user`, following no symlink below the configured directory, and none above it
+// that is not root's or the daemon's. A missing parkade_<uid> is made. Fails with BAD_SCRATCH
+// (tmpfs, symlink, no directory, not allowed, a part that another user could change), NO_FILE,
+// NO_ACCESS, READ_ONLY, or for the last resort NO_SCRATCH; the message names the path.
 absl::StatusOr<Fd> OpenBase(const ScratchRules& rules, const BaseChoice& choice,
                             const FsUser& user);
+
+// Opens a base to look for what is left in it: whoever's it is, on whatever file system.
+absl::StatusOr<Fd> OpenForSweep(const ScratchRules& rules, const std::string& path);
 
 // A base as the node's overview shows it.
 struct BaseReport {

@@ -9,8 +9,9 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstring>
 
-#include "daemon/scratch_sweep.h"
+#include "daemon/scratch_layout.h"
 #include "daemon/status.h"
 #include "daemon/words.h"
 #include "proto/scratch.h"
@@ -98,116 +99,185 @@ absl::StatusOr<Fd> OpenScratchRoot(int base, const std::string& base_path, const
   return root;
 }
 
+ScratchDirectory::ScratchDirectory(std::string base_path, std::string name, const Identity& owner,
+                                   FsUser user)
+    : base_path_(std::move(base_path)),
+      name_(std::move(name)),
+      path_(Cat(base_path_, "/", wire::kScratchRoot, "/", name_)),
+      owner_(owner),
+      user_(std::move(user)) {}
+
+std::shared_ptr<const ScratchDirectory::Files> ScratchDirectory::files() const {
+  const MutexLock lock(mu_);
+  return files_;
+}
+
+int ScratchDirectory::data() const {
+  const auto open = files();
+  return open == nullptr ? -1 : open->data.get();
+}
+
 absl::StatusOr<std::unique_ptr<ScratchDirectory>> ScratchDirectory::Create(
     int base, const std::string& base_path, const Identity& owner, const FsUser& user) {
   auto root = OpenScratchRoot(base, base_path, user);
   if (!root.ok()) return root.status();
   std::unique_ptr<ScratchDirectory> made(
-      new ScratchDirectory(base_path, RandomName(owner.own_pid), user));
-  made->root_ = std::move(*root);
-  made->path_ = Cat(base_path, "/", wire::kScratchRoot, "/", made->name_);
+      new ScratchDirectory(base_path, RandomName(owner.own_pid), owner, user));
+  auto files = std::make_shared<Files>();
+  files->root = std::move(*root);
   {
     const AsUser as_user(user);
-    if (mkdirat(made->root_.get(), made->name_.c_str(), 0700) != 0) {
+    if (mkdirat(files->root.get(), made->name_.c_str(), 0700) != 0) {
       return Failed(errno, "make", made->path_);
     }
   }
-  if (auto s = made->Fill(owner); !s.ok()) {
-    // What stopped us may stop the removal too; the first failure is the one to tell.
-    made->Remove().IgnoreError();
-    return s;
+  const absl::Status filled = made->Fill(*files);
+  {
+    const MutexLock lock(made->mu_);
+    made->files_ = std::move(files);
   }
-  return made;
+  if (filled.ok()) return made;
+  // What stopped us may stop the removal too; the first failure is the one to tell.
+  made->Remove().IgnoreError();
+  return filled;
 }
 
-absl::Status ScratchDirectory::Fill(const Identity& owner) {
+absl::Status ScratchDirectory::Fill(Files& files) {
   const AsUser as_user(user_);
-  dir_.Reset(openat(root_.get(), name_.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-  if (!dir_) return Failed(errno, "open", path_);
+  const int dir = (files.dir = OpenDirectory(files.root.get(), name_.c_str())).get();
+  if (dir < 0) return Failed(errno, "open", path_);
+  // Without an owner record a sweep would take it for one that was never finished, but for this
+  // lock. That a sweep was faster is as unlikely as any failure here.
+  struct stat s;
+  if ((flock(dir, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) ||
+      fstatat(files.root.get(), name_.c_str(), &s, AT_SYMLINK_NOFOLLOW) != 0) {
+    return Fail(absl::StatusCode::kUnavailable, "SCRATCH_SWEPT",
+                Cat("a sweep took ", path_, " while it was made; try again"), {{"path", path_}});
+  }
   constexpr int kNew = O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
-  lock_.Reset(openat(dir_.get(), wire::kScratchLock, kNew, 0600));
+  lock_.Reset(openat(dir, wire::kScratchLock, kNew, 0600));
   if (!lock_) return Failed(errno, "make the lock of", path_);
   if (flock(lock_.get(), LOCK_EX | LOCK_NB) != 0) return Failed(errno, "lock", path_);
-  const Fd record_file(openat(dir_.get(), wire::kScratchOwner, kNew, 0600));
+  const Fd record_file(openat(dir, wire::kScratchOwner, kNew, 0600));
   if (!record_file) return Failed(errno, "make the owner record of", path_);
-  const wire::OwnerRecord record = OwnerOf(owner);
+  const wire::OwnerRecord record = OwnerOf(owner_);
   const ssize_t n = write(record_file.get(), &record, sizeof record);
   if (n != ssize_t(sizeof record)) {
     return Failed(n < 0 ? errno : ENOSPC, "write the owner record of", path_);
   }
-  data_.Reset(openat(dir_.get(), wire::kScratchData, kNew, 0600));
-  if (!data_) return Failed(errno, "make the data file of", path_);
+  files.data.Reset(openat(dir, wire::kScratchData, kNew, 0600));
+  if (!files.data) return Failed(errno, "make the data file of", path_);
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::unique_ptr<ScratchDirectory>> ScratchDirectory::Adopt(const std::string& path,
-                                                                          Fd lock,
-                                                                          const Identity& owner,
-                                                                          const FsUser& user) {
+absl::StatusOr<std::unique_ptr<ScratchDirectory>> ScratchDirectory::Claimed(const std::string& path,
+                                                                            Fd lock,
+                                                                            const Identity& owner,
+                                                                            const FsUser& user) {
   const size_t name_at = path.rfind('/');
   const std::string root_path = path.substr(0, name_at == path.npos ? 0 : name_at);
   const std::string tail = Cat("/", wire::kScratchRoot);
   if (!root_path.ends_with(tail) || !IsScratchName(path.substr(name_at + 1))) {
     return BadAdoption(path, "has another layout");
   }
-  std::unique_ptr<ScratchDirectory> found(new ScratchDirectory(
-      root_path.substr(0, root_path.size() - tail.size()), path.substr(name_at + 1), user));
-  found->path_ = path;
-  const AsUser as_user(user);
-  found->root_.Reset(open(root_path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-  if (!found->root_) return Failed(errno, "open", root_path);
-  auto dir = OpenOwned(found->root_.get(), found->name_);
-  if (!dir.ok()) return dir.status();
-  if (!IsOwner(dir->owner, owner)) return BadAdoption(path, "belongs to another process");
-  struct stat theirs, named;
-  if (lock && (fstat(lock.get(), &theirs) != 0 ||
-               fstatat(dir->fd.get(), wire::kScratchLock, &named, AT_SYMLINK_NOFOLLOW) != 0 ||
-               theirs.st_dev != named.st_dev || theirs.st_ino != named.st_ino)) {
-    return BadAdoption(path, "has another lock than the one that came with it");
+  std::unique_ptr<ScratchDirectory> claimed(new ScratchDirectory(
+      root_path.substr(0, root_path.size() - tail.size()), path.substr(name_at + 1), owner, user));
+  claimed->lock_ = std::move(lock);
+  return claimed;
+}
+
+absl::Status ScratchDirectory::Open() {
+  const AsUser as_user(user_);
+  auto files = std::make_shared<Files>();
+  const std::string root_path = path_.substr(0, path_.rfind('/'));
+  files->root = OpenDirectory(AT_FDCWD, root_path.c_str());
+  if (!files->root) return Failed(errno, "open", root_path);
+  auto found = LookInto(files->root.get(), name_);
+  if (!found.ok()) return Annotate(found.status(), Cat("scratch directory ", path_, ": "));
+  if (!found->owner || found->uid != user_.uid || !IsOwner(*found->owner, owner_)) {
+    return BadAdoption(path_, "belongs to another process");
   }
-  found->dir_ = std::move(dir->fd);
-  found->lock_ = std::move(lock);
-  found->data_.Reset(
-      openat(found->dir_.get(), wire::kScratchData, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
-  struct stat data;
-  if (!found->data_ || fstat(found->data_.get(), &data) != 0 || !S_ISREG(data.st_mode)) {
-    return BadAdoption(path, "has no data file");
+  const int dir = found->dir.get();
+  struct stat theirs, named, data;
+  if (lock_ && (fstat(lock_.get(), &theirs) != 0 ||
+                fstatat(dir, wire::kScratchLock, &named, AT_SYMLINK_NOFOLLOW) != 0 ||
+                theirs.st_dev != named.st_dev || theirs.st_ino != named.st_ino)) {
+    return BadAdoption(path_, "has another lock than the one that came with it");
   }
-  found->bytes_ = Bytes(data.st_size);
-  return found;
+  files->data.Reset(openat(dir, wire::kScratchData, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  if (!files->data || fstat(files->data.get(), &data) != 0 || !S_ISREG(data.st_mode)) {
+    return BadAdoption(path_, "has no data file");
+  }
+  files->dir = std::move(found->dir);
+  const MutexLock lock(mu_);
+  if (files_ != nullptr) return absl::OkStatus();
+  bytes_ = Bytes(data.st_size);
+  files_ = std::move(files);
+  return absl::OkStatus();
+}
+
+absl::Status ScratchDirectory::Check(int base) {
+  if (files() == nullptr) {
+    if (auto s = Open(); !s.ok()) return s;
+  }
+  const auto open = files();
+  const AsUser as_user(user_);
+  // Not by the descriptors at hand: they reach a deleted file, or one of a file system that lies
+  // under another mount by now, as well as ever.
+  const Fd root = OpenDirectory(base, wire::kScratchRoot);
+  const Fd dir = root ? OpenDirectory(root.get(), name_.c_str()) : Fd();
+  const auto same = [&](const char* name, int ours) {
+    struct stat named, held;
+    return fstatat(dir.get(), name, &named, AT_SYMLINK_NOFOLLOW) == 0 && fstat(ours, &held) == 0 &&
+           named.st_dev == held.st_dev && named.st_ino == held.st_ino;
+  };
+  if (!dir) return Failed(errno, "open", path_);
+  if (!same(".", open->dir.get()) || !same(wire::kScratchData, open->data.get()) ||
+      (lock_ && !same(wire::kScratchLock, lock_.get()))) {
+    return BadAdoption(path_, "has been replaced");
+  }
+  return absl::OkStatus();
 }
 
 absl::Status ScratchDirectory::Reserve(Bytes bytes) {
   bytes = RoundUp(bytes, 4096);
-  if (bytes <= bytes_) return absl::OkStatus();
+  const Bytes had = bytes_;
+  if (bytes <= had) return absl::OkStatus();
+  const auto open = files();
+  const int data = open->data.get();
   const AsUser as_user(user_);
   // Asked first: ext4 and XFS hand out every block they have before they say that there are not
   // enough, and for that moment everybody else's writes fail.
   struct statvfs space;
-  if (fstatvfs(data_.get(), &space) == 0) {
+  if (fstatvfs(data, &space) == 0) {
     const Bytes free_bytes = Bytes(space.f_bavail) * space.f_frsize;
-    if (bytes - bytes_ > free_bytes) {
+    if (bytes - had > free_bytes) {
       return Fail(absl::StatusCode::kResourceExhausted, "DISK_SPACE",
-                  Cat("no space for ", bytes, " bytes in ", path_, ": ", free_bytes, " are free"),
+                  Cat("no space for ", InUnits(bytes - had), " more in ", path_, ": ",
+                      InUnits(free_bytes), " are free"),
                   {{"path", path_},
-                   {"needed_bytes", std::to_string(bytes)},
+                   {"needed_bytes", std::to_string(bytes - had)},
                    {"free_bytes", std::to_string(free_bytes)}});
     }
   }
-  if (const int failed = Allocate(data_.get(), off_t(bytes_), off_t(bytes)); failed != 0) {
+  if (const int failed = Allocate(data, off_t(had), off_t(bytes)); failed != 0) {
     // Give back what was taken before it failed.
-    [[maybe_unused]] const int r = ftruncate(data_.get(), off_t(bytes_));
-    return Annotate(Failed(failed, Cat("reserve ", bytes, " bytes in"), path_), "",
-                    {{"needed_bytes", std::to_string(bytes)}});
+    [[maybe_unused]] const int r = ftruncate(data, off_t(had));
+    return Annotate(Failed(failed, Cat("reserve ", InUnits(bytes), " in"), path_), "",
+                    {{"needed_bytes", std::to_string(bytes - had)}});
   }
   bytes_ = bytes;
   return absl::OkStatus();
 }
 
 absl::Status ScratchDirectory::Remove() {
+  if (files() == nullptr) {
+    if (auto s = Open(); !s.ok()) return s;
+  }
+  const auto open = files();
   // As the user, since on a network file system root may be nobody.
   const AsUser as_user(user_);
-  return RemoveScratch(root_.get(), name_, path_);
+  return RemoveScratch(open->root.get(), open->dir.get(), name_, path_);
 }
 
 }  // namespace parkade::daemon

@@ -1,18 +1,21 @@
 // ScratchDirectory: one process's directory of backup files, laid out as proto/scratch.h says.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <string>
 
 #include "absl/status/statusor.h"
 #include "common/bytes.h"
 #include "common/fd.h"
+#include "common/mutex.h"
 #include "daemon/fs_user.h"
 #include "daemon/identity.h"
 
 namespace parkade::daemon {
 
-// One user at a time: the transition that has claimed the process, or the reaper after its end.
+// Any thread, but one at a time of Check and Reserve: whoever has claimed the process. The reaper's
+// Remove may come in the middle of them, when the process has ended.
 class ScratchDirectory {
  public:
   // Makes a new one in the open base: 0700, of the process's user, locked, with its owner record.
@@ -22,40 +25,57 @@ class ScratchDirectory {
                                                                   const Identity& owner,
                                                                   const FsUser& user);
 
-  // Takes over one that the process holds from an earlier daemon, with the lock if it sent that; if
-  // not, the process alone goes on holding it. PERMISSION_DENIED (BAD_SCRATCH) unless path, owner
-  // record, user and lock all fit.
-  static absl::StatusOr<std::unique_ptr<ScratchDirectory>> Adopt(const std::string& path, Fd lock,
-                                                                 const Identity& owner,
-                                                                 const FsUser& user);
+  // Stands for one that the process says it holds from an earlier daemon, with the lock if it sent
+  // that; if not, the process alone goes on holding it. Touches no file. PERMISSION_DENIED
+  // (BAD_SCRATCH) for a path that no scratch directory can have.
+  static absl::StatusOr<std::unique_ptr<ScratchDirectory>> Claimed(const std::string& path, Fd lock,
+                                                                   const Identity& owner,
+                                                                   const FsUser& user);
 
   const std::string& path() const { return path_; }
   const std::string& base() const { return base_path_; }
   int lock() const { return lock_.get(); }  // -1: the process alone has it
-  int data() const { return data_.get(); }
+  // -1 for a claimed one before Check.
+  int data() const;
+  // 0 for a claimed one before Check.
   Bytes bytes() const { return bytes_; }
+  // The process was seen to end where it could be seen at all; see Identity.
+  bool owner_visible() const { return owner_.visible; }
+
+  // Whether the directory of that name in the open base is still this one, with its data file.
+  // For a claimed one, whether path, owner record, user and lock all fit. PERMISSION_DENIED
+  // (BAD_SCRATCH) or NOT_FOUND: this one is of no use any more.
+  absl::Status Check(int base);
 
   // Preallocates the data file up to `bytes`; never shrinks it. On failure (DISK_SPACE,
-  // DISK_QUOTA, FILE_SIZE_LIMIT...) the file is as before.
+  // DISK_QUOTA, FILE_SIZE_LIMIT...) the file is as before. After Create or a good Check.
   absl::Status Reserve(Bytes bytes);
 
-  // Deletes it from the disk; the lock goes free when the last holder closes it.
+  // Deletes it from the disk; the lock goes free when the last holder closes it. A claimed one is
+  // checked first.
   absl::Status Remove();
 
  private:
-  ScratchDirectory(std::string base_path, std::string name, FsUser user)
-      : base_path_(std::move(base_path)), name_(std::move(name)), user_(std::move(user)) {}
-  absl::Status Fill(const Identity& owner);
+  struct Files {
+    Fd root;  // <base>/parkade-v1
+    Fd dir;
+    Fd data;
+  };
 
-  std::string base_path_;
-  std::string name_;
-  std::string path_;
-  FsUser user_;
-  Fd root_;  // <base>/parkade-v1
-  Fd dir_;
+  ScratchDirectory(std::string base_path, std::string name, const Identity& owner, FsUser user);
+  absl::Status Fill(Files& files);
+  absl::Status Open();
+  std::shared_ptr<const Files> files() const EXCLUDES(mu_);
+
+  const std::string base_path_;
+  const std::string name_;
+  const std::string path_;
+  const Identity owner_;
+  const FsUser user_;
   Fd lock_;
-  Fd data_;
-  Bytes bytes_ = 0;
+  std::atomic<Bytes> bytes_ = 0;
+  mutable Mutex mu_;                                    // innermost; no file is touched under it
+  std::shared_ptr<const Files> files_ GUARDED_BY(mu_);  // null: claimed, not opened yet
 };
 
 // Opens <base>/parkade-v1, made when it is missing; refuses one that a stranger could tamper with.

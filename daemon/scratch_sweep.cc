@@ -1,156 +1,174 @@
 // Walks bases by descriptor, never by a path that could change underneath.
 #include "daemon/scratch_sweep.h"
 
-#include <dirent.h>
 #include <fcntl.h>
-#include <linux/magic.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <sys/statfs.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cctype>
 #include <cerrno>
-#include <memory>
+#include <cstring>
 #include <set>
+#include <utility>
 
 #include "common/log.h"
+#include "common/text.h"
+#include "daemon/file_system.h"
+#include "daemon/fs_user.h"
+#include "daemon/scratch_layout.h"
 #include "daemon/status.h"
 #include "daemon/words.h"
 
 namespace parkade::daemon {
 namespace {
 
-constexpr unsigned long kXfs = 0x58465342;
-constexpr unsigned long kZfs = 0x2fc12fc1;
-// Where a boot id that is not ours can only be an earlier boot's. On NFS, Lustre and the like it
-// may be that of another machine that lives.
-constexpr unsigned long kLocal[] = {
-    EXT4_SUPER_MAGIC,      kXfs, BTRFS_SUPER_MAGIC, F2FS_SUPER_MAGIC, TMPFS_MAGIC,
-    OVERLAYFS_SUPER_MAGIC, kZfs};
-
-bool IsLocal(int fd) {
-  struct statfs fs;
-  if (fstatfs(fd, &fs) != 0) return false;
-  return std::find(std::begin(kLocal), std::end(kLocal), static_cast<unsigned long>(fs.f_type)) !=
-         std::end(kLocal);
+// "parkade-v" and a number: where the directories of some version stand.
+bool IsRootName(std::string_view name) {
+  constexpr std::string_view kPrefix = "parkade-v";
+  return name.starts_with(kPrefix) && name.size() > kPrefix.size() &&
+         std::all_of(name.begin() + kPrefix.size(), name.end(),
+                     [](unsigned char c) { return isdigit(c); });
 }
 
-Fd OpenDirectory(int at, const char* name) {
-  return Fd(openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-}
+struct Verdict {
+  bool dead = false;
+  std::string reason;
+  Fd lock;  // held while it is removed
+};
 
-std::vector<std::string> Names(int dir) {
-  std::vector<std::string> names;
-  const int own = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);  // readdir moves the offset
-  std::unique_ptr<DIR, int (*)(DIR*)> stream(own < 0 ? nullptr : fdopendir(own), closedir);
-  if (stream == nullptr) {
-    if (own >= 0) close(own);
-    return names;
+Verdict Stays(std::string reason) { return {false, std::move(reason), {}}; }
+
+Verdict JudgeUnfinished(const ScratchContents& found, bool local) {
+  if (found.has_data) return Stays("it has data but no owner record");
+  if (found.owner_complete) return Stays("its owner record is not one that this version knows");
+  // Whoever makes a directory holds a lock on it until its owner record is written.
+  if (!local) return Stays("it has no owner record, and may be another machine's");
+  struct stat s;
+  if (flock(found.dir.get(), LOCK_EX | LOCK_NB) != 0 ||
+      (fstatat(found.dir.get(), wire::kScratchOwner, &s, AT_SYMLINK_NOFOLLOW) == 0 &&
+       s.st_size >= off_t(sizeof(wire::OwnerRecord)))) {
+    return Stays("it is being made");
   }
-  while (const dirent* entry = readdir(stream.get())) {
-    const std::string_view name = entry->d_name;
-    if (name != "." && name != "..") names.emplace_back(name);
+  return {true, "it was never finished", {}};
+}
+
+Verdict Judge(const ScratchContents& found, bool local, const Sweep& sweep) {
+  if (!found.stranger.empty()) return Stays(Cat(found.stranger, " in it is no scratch"));
+  if (!found.owner) return JudgeUnfinished(found, local);
+  const wire::OwnerRecord& owner = *found.owner;
+  if (owner.uid != found.uid) return Stays("it is another user's than its owner record says");
+  switch (sweep.life(owner)) {
+    case Life::kAlive:
+      return Stays(Cat("process ", owner.pid, " is alive"));
+    case Life::kUnknown:
+      return Stays(
+          Cat("process ", owner.pid, " is in a pid namespace that cannot be seen from here"));
+    case Life::kDead:
+      break;
   }
-  return names;
-}
-
-absl::Status NotOurs(const std::string& name, std::string_view why) {
-  return Fail(absl::StatusCode::kPermissionDenied, "BAD_SCRATCH",
-              Cat("scratch directory ", name, " ", why));
-}
-
-bool IsDataName(std::string_view name) {
-  return name.starts_with("data.") && name.size() > 5 &&
-         std::all_of(name.begin() + 5, name.end(), [](unsigned char c) { return isdigit(c); });
-}
-
-// Removes one directory if it is dead.
-bool SweepOne(int root, const std::string& name, const std::string& path,
-              const std::function<Life(const wire::OwnerRecord&)>& life) {
-  auto dir = OpenOwned(root, name);
-  if (!dir.ok() || life(dir->owner) != Life::kDead) return false;
-  const Fd lock(
-      openat(dir->fd.get(), wire::kScratchLock, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
-  if (lock && flock(lock.get(), LOCK_EX | LOCK_NB) != 0) return false;
+  const bool this_boot = ReadText(owner.boot_id) == BootId();
+  if (!this_boot && !local) {
+    return Stays("its owner may be on another machine that shares this file system");
+  }
+  const AsUser as_user({found.uid, found.gid, {}});
+  Verdict verdict{true, this_boot ? Cat("process ", owner.pid, " has ended") : "of an earlier boot",
+                  Fd(openat(found.dir.get(), wire::kScratchLock,
+                            O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC))};
   // Without a lock file an earlier removal stopped in the middle: the owner record goes last.
-  if (!lock && errno != ENOENT) return false;
-  const absl::Status removed = RemoveScratch(root, name, path);
-  if (!removed.ok()) {
-    Log(LogLevel::kWarning, "%s", MessageOf(removed).c_str());
-    return false;
+  if (!verdict.lock) {
+    return errno == ENOENT ? std::move(verdict)
+                           : Stays(Cat("its lock cannot be opened: ", strerror(errno)));
   }
-  Log(LogLevel::kInfo, "removed %s, left by process %d, which is gone", path.c_str(),
-      dir->owner.pid);
+  if (flock(verdict.lock.get(), LOCK_EX | LOCK_NB) == 0) return verdict;
+  return Stays("a process holds its lock, though not its owner");
+}
+
+// As the user, since on a network file system root may be nobody; else as ourselves, since the
+// user's groups, by which he may write to the base, are not known any more.
+absl::Status Remove(int root, const ScratchContents& found, const std::string& name,
+                    const std::string& path) {
+  absl::Status removed;
+  {
+    const AsUser as_user({found.uid, found.gid, {}});
+    removed = RemoveScratch(root, found.dir.get(), name, path);
+  }
+  if (removed.code() != absl::StatusCode::kPermissionDenied) return removed;
+  return RemoveScratch(root, found.dir.get(), name, path);
+}
+
+absl::StatusOr<ScratchContents> LookAsOwner(int root, const std::string& name,
+                                            const struct stat& s) {
+  const AsUser as_user({s.st_uid, s.st_gid, {}});
+  return LookInto(root, name);
+}
+
+// Fills in what becomes of the directory. False: it has gone meanwhile.
+bool SweepOne(int root, const std::string& name, const struct stat& s, bool local,
+              const Sweep& sweep, SweptDirectory& entry) {
+  const auto found = LookAsOwner(root, name, s);
+  if (!found.ok()) {
+    entry.reason = MessageOf(found.status());
+    return found.status().code() != absl::StatusCode::kNotFound;
+  }
+  entry.uid = found->uid;
+  entry.bytes = found->bytes;
+  if (found->owner) entry.pid = found->owner->pid;
+  const Verdict verdict = Judge(*found, local, sweep);
+  entry.dead = verdict.dead;
+  entry.reason = verdict.reason;
+  if (!verdict.dead || sweep.mode == Sweep::Mode::kLook) return true;
+  if (const auto removed = Remove(root, *found, name, entry.path); !removed.ok()) {
+    entry.dead = false;
+    entry.reason = Cat(verdict.reason, ", but: ", MessageOf(removed));
+    Log(LogLevel::kWarning, "%s", MessageOf(removed).c_str());
+    return true;
+  }
+  Log(LogLevel::kInfo, "removed %s: %s", entry.path.c_str(), verdict.reason.c_str());
   return true;
+}
+
+void SweepRoot(int root, const std::string& root_path, const Sweep& sweep,
+               std::vector<SweptDirectory>& swept) {
+  const bool local = IsLocal(root);
+  for (const std::string& name : NamesIn(root)) {
+    struct stat s;
+    if (!IsScratchName(name) || fstatat(root, name.c_str(), &s, AT_SYMLINK_NOFOLLOW) != 0 ||
+        (sweep.concerns && !sweep.concerns(s.st_uid))) {
+      continue;
+    }
+    SweptDirectory entry;
+    entry.path = Cat(root_path, "/", name);
+    entry.uid = s.st_uid;
+    if (SweepOne(root, name, s, local, sweep, entry)) swept.push_back(std::move(entry));
+  }
 }
 
 }  // namespace
 
-bool IsScratchName(std::string_view name) {
-  const size_t dash = name.find('-');
-  if (dash == name.npos || dash < 2 || dash > 11 || name[0] != 'p') return false;
-  const auto digits = name.substr(1, dash - 1);
-  const auto hex = name.substr(dash + 1);
-  return hex.size() == 24 &&
-         std::all_of(digits.begin(), digits.end(), [](unsigned char c) { return isdigit(c); }) &&
-         std::all_of(hex.begin(), hex.end(), [](unsigned char c) { return isxdigit(c); });
-}
-
-absl::StatusOr<OwnedDirectory> OpenOwned(int root, const std::string& name) {
-  OwnedDirectory found;
-  found.fd = OpenDirectory(root, name.c_str());
-  if (!found.fd) return NotOurs(name, "cannot be opened");
-  struct stat dir, file;
-  if (fstat(found.fd.get(), &dir) != 0) return NotOurs(name, "cannot be looked at");
-  // O_NONBLOCK: a fifo planted in its place must not stop us.
-  const Fd record(
-      openat(found.fd.get(), wire::kScratchOwner, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
-  if (!record || fstat(record.get(), &file) != 0 || !S_ISREG(file.st_mode) ||
-      pread(record.get(), &found.owner, sizeof found.owner, 0) != ssize_t(sizeof found.owner) ||
-      found.owner.magic != wire::kOwnerMagic || found.owner.version != 1) {
-    return NotOurs(name, "has no owner record");
-  }
-  if (dir.st_uid != found.owner.uid || file.st_uid != found.owner.uid) {
-    return NotOurs(name, "is another user's than its record says");
-  }
-  return found;
-}
-
-absl::Status RemoveScratch(int root, const std::string& name, const std::string& path) {
-  const auto failed = [&](const char* what) {
-    return Annotate(ToStatus(OsError(errno, "%s", path.c_str())), Cat(what, " "), {{"path", path}});
-  };
-  const Fd dir = OpenDirectory(root, name.c_str());
-  if (!dir) {
-    if (errno == ENOENT) return absl::OkStatus();
-    return failed("open");
-  }
-  for (const std::string& file : Names(dir.get())) {
-    if (IsDataName(file) && unlinkat(dir.get(), file.c_str(), 0) != 0 && errno != ENOENT) {
-      return failed("remove the data of");
+std::vector<SweptDirectory> SweepBases(const ScratchRules& rules,
+                                       const std::vector<std::string>& bases, const Sweep& sweep) {
+  std::vector<SweptDirectory> swept;
+  std::set<std::pair<dev_t, ino_t>> seen;
+  for (const std::string& base : bases) {
+    const auto at = OpenForSweep(rules, base);
+    if (!at.ok()) continue;
+    for (const std::string& name : NamesIn(at->get())) {
+      if (!IsRootName(name)) continue;
+      const Fd root = OpenDirectory(at->get(), name.c_str());
+      struct stat s;
+      if (!root || fstat(root.get(), &s) != 0 || !seen.emplace(s.st_dev, s.st_ino).second) continue;
+      const std::string path = Cat(base, "/", name);
+      if (name == wire::kScratchRoot) {
+        SweepRoot(root.get(), path, sweep, swept);
+      } else if (!sweep.concerns || sweep.concerns(s.st_uid)) {
+        swept.push_back(
+            {path, 0, s.st_uid, 0, false, "of a layout that this version does not know"});
+      }
     }
   }
-  // The owner record last: with it a removal that stops in the middle can be finished later.
-  for (const char* file : {wire::kScratchLock, wire::kScratchOwner}) {
-    if (unlinkat(dir.get(), file, 0) != 0 && errno != ENOENT) return failed("empty");
-  }
-  if (unlinkat(root, name.c_str(), AT_REMOVEDIR) != 0 && errno != ENOENT) return failed("remove");
-  return absl::OkStatus();
-}
-
-int SweepBase(const std::string& base, const std::function<Life(const wire::OwnerRecord&)>& life) {
-  const Fd at(open(base.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!at) return 0;
-  const Fd root = OpenDirectory(at.get(), wire::kScratchRoot);
-  if (!root || !IsLocal(root.get())) return 0;
-  int removed = 0;
-  for (const std::string& name : Names(root.get())) {
-    const std::string path = Cat(base, "/", wire::kScratchRoot, "/", name);
-    if (IsScratchName(name) && SweepOne(root.get(), name, path, life)) ++removed;
-  }
-  return removed;
+  return swept;
 }
 
 std::vector<std::string> BasesToSweep(const std::vector<std::string>& configured,
@@ -160,7 +178,7 @@ std::vector<std::string> BasesToSweep(const std::vector<std::string>& configured
   for (const std::string& parent : std::vector<std::string>(bases.begin(), bases.end())) {
     const Fd dir(open(parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (!dir) continue;
-    for (const std::string& name : Names(dir.get())) {
+    for (const std::string& name : NamesIn(dir.get())) {
       if (name.starts_with("parkade_")) bases.insert(Cat(parent, "/", name));
     }
   }

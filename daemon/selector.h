@@ -29,7 +29,8 @@ struct Caller {
   uid_t uid = 0;
   bool sees_all = false;  // root, or a member of the group `parkade`
 
-  bool MaySee(const Identity& identity) const { return sees_all || uid == identity.uid; }
+  bool MaySee(uid_t other) const { return sees_all || uid == other; }
+  bool MaySee(const Identity& identity) const { return MaySee(identity.uid); }
 };
 
 // True also for an empty selector.

@@ -119,4 +119,18 @@ grpc::Status ControlService::Resume(grpc::ServerContext* context, const v1::Resu
                     response);
 }
 
+grpc::Status ControlService::CollectGarbage(grpc::ServerContext* context,
+                                            const v1::CollectGarbageRequest* request,
+                                            v1::CollectGarbageResponse* response) {
+  const auto caller = to_.authority.CallerOf(context->peer());
+  if (!caller.ok()) return ToGrpc(caller.status());
+  Sweep sweep;
+  sweep.mode = request->dry_run() ? Sweep::Mode::kLook : Sweep::Mode::kRemove;
+  sweep.concerns = [caller = *caller](uid_t uid) { return caller.MaySee(uid); };
+  for (const SweptDirectory& swept : to_.scratch.SweepAll(sweep)) {
+    Write(swept, response->add_entries());
+  }
+  return grpc::Status::OK;
+}
+
 }  // namespace parkade::daemon

@@ -32,6 +32,9 @@ class ControlService final : public v1::Control::Service {
                      v1::PauseResponse* response) override;
   grpc::Status Resume(grpc::ServerContext* context, const v1::ResumeRequest* request,
                       v1::ResumeResponse* response) override;
+  grpc::Status CollectGarbage(grpc::ServerContext* context,
+                              const v1::CollectGarbageRequest* request,
+                              v1::CollectGarbageResponse* response) override;
   grpc::Status Watch(grpc::ServerContext* context, const v1::WatchRequest* request,
                      grpc::ServerWriter<v1::Event>* writer) override;
 

@@ -189,6 +189,15 @@ void Write(const BaseReport& in, Bytes used, v1::ScratchBase* out) {
   out->set_used_bytes(used);
 }
 
+void Write(const SweptDirectory& in, v1::ScratchEntry* out) {
+  out->set_path(Printable(in.path));
+  out->set_pid(in.pid);
+  out->set_uid(in.uid);
+  out->set_bytes(in.bytes);
+  out->set_dead(in.dead);
+  out->set_reason(in.reason);
+}
+
 void Write(const Outcome& in, v1::TransitionResult* out) {
   const auto seconds = [](uint64_t ns) { return double(ns) / 1e9; };
   out->set_pid(in.pid);

@@ -6,6 +6,7 @@
 #include "daemon/gpus.h"
 #include "daemon/orders.h"
 #include "daemon/scratch_base.h"
+#include "daemon/scratch_sweep.h"
 #include "daemon/selector.h"
 #include "proto/control.pb.h"
 
@@ -20,6 +21,7 @@ void Write(const ProcessView& in, v1::Process* out);
 void WriteDetails(const wire::LedgerView& in, v1::GetProcessResponse* out);
 void Write(const GpuView& in, v1::Gpu* out);
 void Write(const BaseReport& in, Bytes used, v1::ScratchBase* out);
+void Write(const SweptDirectory& in, v1::ScratchEntry* out);
 void Write(const Outcome& in, v1::TransitionResult* out);
 void Write(const Event& in, v1::Event* out);
 

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <charconv>
 #include <concepts>
+#include <cstdint>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -54,6 +56,16 @@ std::optional<T> ReadNumber(std::string_view text) {
   const auto [at, error] = std::from_chars(text.data(), end, number);
   if (error != std::errc() || at != end) return std::nullopt;
   return number;
+}
+
+// A size for people: "17 bytes", "620.0 MiB". Programs find the exact one in the metadata.
+inline std::string InUnits(uint64_t bytes) {
+  if (bytes < 1024) return Cat(bytes, " bytes");
+  constexpr const char* kUnits[] = {"KiB", "MiB", "GiB", "TiB"};
+  size_t unit = 0;
+  uint64_t tenths = bytes / 1024 * 10 + bytes % 1024 * 10 / 1024;
+  for (; tenths >= 10240 && unit + 1 < std::size(kUnits); ++unit) tenths /= 1024;
+  return Cat(tenths / 10, ".", tenths % 10, " ", kUnits[unit]);
 }
 
 }  // namespace parkade::daemon

@@ -65,6 +65,14 @@ grpc::Status FakeControl::Resume(grpc::ServerContext*, const v1::ResumeRequest* 
   return error;
 }
 
+grpc::Status FakeControl::CollectGarbage(grpc::ServerContext*,
+                                         const v1::CollectGarbageRequest* request,
+                                         v1::CollectGarbageResponse* response) {
+  garbage_request = *request;
+  *response = garbage_answer;
+  return error;
+}
+
 grpc::Status FakeControl::Watch(grpc::ServerContext*, const v1::WatchRequest* request,
                                 grpc::ServerWriter<v1::Event>* writer) {
   watch_request = *request;

@@ -32,6 +32,7 @@ class FakeControl final : public v1::Control::Service {
   v1::GetNodeResponse node_answer;
   v1::PauseResponse pause_answer;
   v1::ResumeResponse resume_answer;
+  v1::CollectGarbageResponse garbage_answer;
   std::vector<v1::Event> events;        // what Watch sends
   bool watch_ends = true;               // after them; else when this object goes
   std::function<void()> before_answer;  // called inside Pause and Resume
@@ -42,6 +43,7 @@ class FakeControl final : public v1::Control::Service {
   v1::PauseRequest pause_request;
   v1::ResumeRequest resume_request;
   v1::WatchRequest watch_request;
+  v1::CollectGarbageRequest garbage_request;
   int moves = 0;  // calls of Pause and Resume
 
  private:
@@ -53,6 +55,8 @@ class FakeControl final : public v1::Control::Service {
                        v1::GetNodeResponse*) override;
   grpc::Status Pause(grpc::ServerContext*, const v1::PauseRequest*, v1::PauseResponse*) override;
   grpc::Status Resume(grpc::ServerContext*, const v1::ResumeRequest*, v1::ResumeResponse*) override;
+  grpc::Status CollectGarbage(grpc::ServerContext*, const v1::CollectGarbageRequest*,
+                              v1::CollectGarbageResponse*) override;
   grpc::Status Watch(grpc::ServerContext*, const v1::WatchRequest*,
                      grpc::ServerWriter<v1::Event>*) override;
 

@@ -1,71 +1,37 @@
-// Scratch bases, directories and sweeps, on the real file system.
+// Scratch bases and directories, on the real file system.
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 
-#include "common/text.h"
-#include "daemon/scratch_base.h"
-#include "daemon/scratch_directory.h"
+#include "daemon/file_system.h"
+#include "daemon/scratch_layout.h"
 #include "daemon/scratch_sweep.h"
 #include "daemon/status.h"
+#include "tests/unit/daemon/scratch_parts.h"
 #include "tests/unit/daemon/test_dir.h"
 
 using namespace parkade;
 using namespace parkade::daemon;
-using parkade::testing::Entries;
-using parkade::testing::TestDir;
+using namespace parkade::testing;
 namespace fs = std::filesystem;
 
 namespace {
-
-const FsUser kSelf{geteuid(), getegid(), {}};
-
-Identity Self() {
-  Identity id{*PidNamespace(getpid()),
-              getpid(),
-              *StartTicks(getpid()),
-              BootId(),
-              getpid(),
-              geteuid(),
-              getegid(),
-              true};
-  return id;
-}
-
-// The identity of a process that has ended.
-Identity Dead() {
-  const pid_t child = fork();
-  if (child == 0) {
-    for (;;) pause();
-  }
-  Identity id = Self();
-  id.pid = id.own_pid = child;
-  id.start_ticks = *StartTicks(child);
-  kill(child, SIGKILL);
-  waitpid(child, nullptr, 0);
-  return id;
-}
 
 absl::Status Try(const ScratchRules& rules, const std::string& base,
                  BaseChoice::Source source = BaseChoice::Source::kRequest) {
   return OpenBase(rules, {base, source}, kSelf).status();
 }
 
-std::unique_ptr<ScratchDirectory> MakeIn(const std::string& base, const Identity& owner) {
-  auto fd = OpenBase({{base}, {}}, {base, BaseChoice::Source::kConfig}, kSelf);
-  REQUIRE(fd.ok());
-  auto made = ScratchDirectory::Create(fd->get(), base, owner, kSelf);
-  REQUIRE(made.ok());
-  return std::move(*made);
+bool Says(const absl::Status& status, const std::string& words) {
+  return MessageOf(status).find(words) != std::string::npos;
 }
-
-std::string RootOf(const std::string& base) { return base + "/" + wire::kScratchRoot; }
 
 }  // namespace
 
@@ -116,8 +82,7 @@ TEST_CASE("a base that the process's user cannot write to is refused") {
   const TestDir dir;
   fs::permissions(dir.path(), fs::perms(0755));
   const std::string base = dir.Make("base");
-  const FsUser nobody{65534, 65534, {}};
-  const auto opened = OpenBase({{base}, {}}, {base, BaseChoice::Source::kRequest}, nobody);
+  const auto opened = OpenBase({{base}, {}}, {base, BaseChoice::Source::kRequest}, kNobody);
   REQUIRE(opened.status().code() == absl::StatusCode::kPermissionDenied);
   CHECK(ReasonOf(opened.status()) == "NO_ACCESS");
   CHECK(faccessat(AT_FDCWD, base.c_str(), W_OK, AT_EACCESS) == 0);  // we are ourselves again
@@ -160,9 +125,10 @@ TEST_CASE("a directory is private, locked, and knows its owner") {
   const Fd lock(open((made->path() + "/lock").c_str(), O_RDWR | O_CLOEXEC));
   CHECK(flock(lock.get(), LOCK_EX | LOCK_NB) != 0);
   const Fd root(open(RootOf(dir.path()).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  const auto owned = OpenOwned(root.get(), fs::path(made->path()).filename());
-  REQUIRE(owned.ok());
-  CHECK(IsOwner(owned->owner, Self()));
+  const auto found = LookInto(root.get(), fs::path(made->path()).filename());
+  REQUIRE(found.ok());
+  REQUIRE(found->owner.has_value());
+  CHECK(IsOwner(*found->owner, Self()));
   REQUIRE(made->Remove().ok());
   CHECK(Entries(RootOf(dir.path())) == 0);
 }
@@ -172,21 +138,15 @@ TEST_CASE("a directory for another user belongs to that user") {
   const TestDir dir;
   fs::permissions(dir.path(), fs::perms(0755));
   const std::string base = dir.Make("shared", 01777);
-  const FsUser nobody{65534, 65534, {}};
-  Identity owner = Self();
-  owner.uid = 65534;
-  auto fd = OpenBase({{base}, {}}, {base, BaseChoice::Source::kConfig}, nobody);
-  REQUIRE(fd.ok());
-  auto made = ScratchDirectory::Create(fd->get(), base, owner, nobody);
-  REQUIRE(made.ok());
+  const auto made = MakeIn(base, Self(), kNobody);
   struct stat s, root;
-  REQUIRE(stat((*made)->path().c_str(), &s) == 0);
+  REQUIRE(stat(made->path().c_str(), &s) == 0);
   REQUIRE(stat(RootOf(base).c_str(), &root) == 0);
   CHECK(s.st_uid == 65534);
   CHECK(root.st_uid == 0);
   CHECK((root.st_mode & 07777) == 01777);
-  REQUIRE((*made)->Reserve(1_MiB).ok());
-  REQUIRE((*made)->Remove().ok());
+  REQUIRE(made->Reserve(1_MiB).ok());
+  REQUIRE(made->Remove().ok());
 }
 
 TEST_CASE("space is reserved before it is needed, and never taken back") {
@@ -215,96 +175,157 @@ TEST_CASE("a reservation that the disk cannot hold fails and leaves the file as 
   CHECK(made->bytes() == 1_MiB);
 }
 
-TEST_CASE("a directory is adopted only with its own lock by its own process") {
+TEST_CASE("a reservation beyond the daemon's own file size limit fails without a signal") {
+  const TestDir dir;
+  const auto made = MakeIn(dir.path(), Self());
+  REQUIRE(made->Reserve(1_MiB).ok());
+  rlimit was;
+  REQUIRE(getrlimit(RLIMIT_FSIZE, &was) == 0);
+  const rlimit low{2_MiB, was.rlim_max};
+  REQUIRE(setrlimit(RLIMIT_FSIZE, &low) == 0);
+  const auto old = signal(SIGXFSZ, SIG_IGN);  // as parkaded does
+  const absl::Status status = made->Reserve(8_MiB);
+  signal(SIGXFSZ, old);
+  REQUIRE(setrlimit(RLIMIT_FSIZE, &was) == 0);
+  CHECK(ReasonOf(status) == "FILE_SIZE_LIMIT");
+  CHECK(made->bytes() == 1_MiB);
+  CHECK(made->Reserve(8_MiB).ok());
+}
+
+TEST_CASE("without a descriptor left a directory is refused and nothing stays behind") {
+  const TestDir dir;
+  const Fd base = BaseOf(dir.path());
+  MakeIn(dir.path(), Self())->Remove().IgnoreError();
+  rlimit was;
+  REQUIRE(getrlimit(RLIMIT_NOFILE, &was) == 0);
+  // Room for the first of the descriptors that it takes, then for the first two, and so on.
+  const Fd next(dup(base.get()));
+  int refused = 0;
+  for (rlim_t room = 0; room < 6; ++room) {
+    const rlimit low{rlim_t(next.get()) + 1 + room, was.rlim_max};
+    REQUIRE(setrlimit(RLIMIT_NOFILE, &low) == 0);
+    auto made = ScratchDirectory::Create(base.get(), dir.path(), Self(), kSelf);
+    REQUIRE(setrlimit(RLIMIT_NOFILE, &was) == 0);
+    if (made.ok()) {
+      CHECK((*made)->Remove().ok());
+      continue;
+    }
+    ++refused;
+    INFO(made.status());
+    CHECK(ReasonOf(made.status()) == "OPEN_FILES");
+    if (Entries(RootOf(dir.path())) == 0) continue;
+    // Removing it took a descriptor as well: the next sweep does it.
+    CHECK(SweepBases({{dir.path()}, {}}, {dir.path()}, {}).at(0).dead);
+    CHECK(Entries(RootOf(dir.path())) == 0);
+  }
+  CHECK(refused >= 4);
+}
+
+TEST_CASE("a claimed directory is taken only with its own lock by its own process") {
   const TestDir dir;
   auto made = MakeIn(dir.path(), Self());
   REQUIRE(made->Reserve(1_MiB).ok());
   const std::string path = made->path();
+  const Fd base = BaseOf(dir.path());
   Fd lock(dup(made->lock()));
   made.reset();  // the first daemon is gone, the process still holds the lock
+  const auto check = [&](Fd with, const Identity& owner) {
+    auto claimed = ScratchDirectory::Claimed(path, std::move(with), owner, kSelf);
+    REQUIRE(claimed.ok());
+    return ReasonOf((*claimed)->Check(base.get()));
+  };
 
-  const auto other_lock =
-      ScratchDirectory::Adopt(path, Fd(open("/dev/null", O_RDWR)), Self(), kSelf);
-  CHECK(ReasonOf(other_lock.status()) == "BAD_SCRATCH");
+  CHECK(check(Fd(open("/dev/null", O_RDWR)), Self()) == "BAD_SCRATCH");
   Identity other = Self();
   ++other.start_ticks;
-  CHECK(ReasonOf(ScratchDirectory::Adopt(path, Fd(dup(lock.get())), other, kSelf).status()) ==
-        "BAD_SCRATCH");
-  const auto unlocked = ScratchDirectory::Adopt(path, Fd(), Self(), kSelf);
-  REQUIRE(unlocked.ok());
-  CHECK((*unlocked)->lock() == -1);
-  CHECK_FALSE(ScratchDirectory::Adopt("/etc/passwd", Fd(dup(lock.get())), Self(), kSelf).ok());
-  auto adopted = ScratchDirectory::Adopt(path, std::move(lock), Self(), kSelf);
-  REQUIRE(adopted.ok());
-  CHECK((*adopted)->bytes() == 1_MiB);
-  CHECK((*adopted)->base() == dir.path());
-}
-
-TEST_CASE("a sweep removes the dead and leaves everything else") {
-  const TestDir dir;
-  const Identity dead_owner = Dead();
-  Identity earlier_boot = Self();
-  earlier_boot.boot_id = "00000000-0000-0000-0000-000000000000";
-  std::string dead_path, old_path, locked_path;
-  const auto live = MakeIn(dir.path(), Self());
-  const auto locked = MakeIn(dir.path(), dead_owner);  // somebody still holds its lock
-  {
-    const auto dead = MakeIn(dir.path(), dead_owner);
-    REQUIRE(dead->Reserve(1_MiB).ok());
-    dead_path = dead->path();
-    old_path = MakeIn(dir.path(), earlier_boot)->path();
+  CHECK(check(Fd(dup(lock.get())), other) == "BAD_SCRATCH");
+  CHECK(check(Fd(), Self()).empty());
+  for (const char* no_scratch : {"/etc/passwd", "/x/parkade-v1/p1", "", "/"}) {
+    CHECK_FALSE(ScratchDirectory::Claimed(no_scratch, Fd(), Self(), kSelf).ok());
   }
-  const std::string root = RootOf(dir.path());
-  // What merely looks like ours, or is nothing of ours.
-  fs::create_directory(root + "/p1-000000000000000000000000");
-  fs::create_directory(root + "/checkpoint");
-  std::ofstream(root + "/p2-000000000000000000000000") << "a file";
-  const std::string victim = dir.Make("victim");
-  std::ofstream(victim + "/data.0") << "precious";
-  fs::create_directory_symlink(victim, root + "/p3-000000000000000000000000");
 
-  CHECK(SweepBase(dir.path(), LifeOf) == 2);
-  CHECK_FALSE(fs::exists(dead_path));
-  CHECK_FALSE(fs::exists(old_path));
-  CHECK(fs::exists(live->path()));
-  CHECK(fs::exists(locked->path()));
-  CHECK(fs::exists(victim + "/data.0"));
-  CHECK(Entries(root) == 6);
-}
-
-TEST_CASE("a removal leaves files that it does not know") {
-  const TestDir dir;
-  std::string path;
-  {
-    const auto dead = MakeIn(dir.path(), Dead());
-    path = dead->path();
-  }
-  std::ofstream(path + "/notes") << "somebody's";
-  CHECK(SweepBase(dir.path(), LifeOf) == 0);
-  CHECK(fs::exists(path + "/notes"));
-}
-
-TEST_CASE("a removal that stopped in the middle is finished by the next sweep") {
-  const TestDir dir;
-  std::string path;
-  {
-    const auto dead = MakeIn(dir.path(), Dead());
-    path = dead->path();
-  }
-  fs::remove(path + "/data.0");
-  fs::remove(path + "/lock");
-  CHECK(SweepBase(dir.path(), LifeOf) == 1);
+  auto claimed = ScratchDirectory::Claimed(path, std::move(lock), Self(), kSelf);
+  REQUIRE(claimed.ok());
+  CHECK((*claimed)->base() == dir.path());
+  CHECK((*claimed)->data() == -1);
+  REQUIRE((*claimed)->Check(base.get()).ok());
+  CHECK((*claimed)->bytes() == 1_MiB);
+  CHECK((*claimed)->data() >= 0);
+  CHECK((*claimed)->Remove().ok());
   CHECK_FALSE(fs::exists(path));
 }
 
-TEST_CASE("an owner in a pid namespace that cannot be seen is not taken for dead") {
-  wire::OwnerRecord owner = OwnerOf(Self());
-  CHECK(LifeOf(owner) == Life::kAlive);
-  ++owner.start_ticks;
-  CHECK(LifeOf(owner) == Life::kDead);
-  CopyText(owner.boot_id, "another boot");
-  CHECK(LifeOf(owner) == Life::kDead);
-  owner = OwnerOf(Self());
-  owner.pid_namespace = 1;
-  CHECK(LifeOf(owner) != Life::kAlive);
+TEST_CASE("a false claim removes nothing when its process ends") {
+  const TestDir dir;
+  const auto somebodys = MakeIn(dir.path(), Self());
+  Identity liar = Self();
+  ++liar.start_ticks;
+  auto claimed = ScratchDirectory::Claimed(somebodys->path(), Fd(), liar, kSelf);
+  REQUIRE(claimed.ok());
+  CHECK(ReasonOf((*claimed)->Remove()) == "BAD_SCRATCH");
+  CHECK(fs::exists(somebodys->path() + "/data.0"));
+}
+
+TEST_CASE("a directory that was deleted, emptied or replaced under its process is noticed") {
+  const TestDir dir;
+  const Fd base = BaseOf(dir.path());
+  const auto check = [&](auto harm) {
+    const auto made = MakeIn(dir.path(), Self());
+    REQUIRE(made->Check(base.get()).ok());
+    harm(made->path());
+    const absl::Status status = made->Check(base.get());
+    // Whatever stands there now is not ours to remove.
+    const bool had = fs::exists(made->path() + "/keep");
+    made->Remove().IgnoreError();
+    CHECK(fs::exists(made->path() + "/keep") == had);
+    return status.code();
+  };
+  using Code = absl::StatusCode;
+  CHECK(check([](const std::string& path) { fs::remove_all(path); }) == Code::kNotFound);
+  CHECK(check([](const std::string& path) { fs::remove(path + "/data.0"); }) ==
+        Code::kPermissionDenied);
+  CHECK(check([](const std::string& path) {
+          fs::rename(path, path + ".moved");
+          fs::create_directory(path);
+          fs::copy(path + ".moved", path);
+          std::ofstream(path + "/keep") << "x";
+        }) == Code::kPermissionDenied);
+  CHECK(check([&](const std::string&) { fs::remove_all(RootOf(dir.path())); }) == Code::kNotFound);
+}
+
+TEST_CASE("each part of a base that another user could change is refused") {
+  const TestDir dir;
+  fs::permissions(dir.path(), fs::perms(0755));
+  const std::string open_to_all = dir.Make("open", 0777);
+  fs::create_directory(open_to_all + "/base");
+  CHECK(Says(Try({{open_to_all}, {}}, open_to_all), "every user"));
+  CHECK(Says(Try({{open_to_all + "/base"}, {}}, open_to_all + "/base"), open_to_all + " can be"));
+  CHECK(Says(Try({{dir.path()}, {}}, open_to_all + "/base"), "every user"));
+  fs::permissions(open_to_all, fs::perms(01777));
+  CHECK(Try({{open_to_all + "/base"}, {}}, open_to_all + "/base").ok());
+
+  const std::string real = dir.Make("real");
+  fs::create_directory(real + "/base");
+  fs::create_directory_symlink(real, dir / "link");
+  // Above the directory that the configuration names a link of the administrator's is followed.
+  CHECK(Try({{dir / "link/base"}, {}}, dir / "link/base").ok());
+  CHECK(ReasonOf(Try({{dir / "link"}, {}}, dir / "link")) == "BAD_SCRATCH");
+  if (geteuid() != 0) return;
+  REQUIRE(lchown((dir / "link").c_str(), 65534, 65534) == 0);
+  CHECK(Says(Try({{dir / "link/base"}, {}}, dir / "link/base"), "belongs to user 65534"));
+  REQUIRE(chown(real.c_str(), 65534, 65534) == 0);
+  CHECK(Says(Try({{dir.path()}, {}}, real + "/base"), "directory of user 65534"));
+}
+
+TEST_CASE("an overlay's upper directory is read as the kernel writes it") {
+  const std::string mounts =
+      "24 1 254:0 / / rw,relatime - ext4 /dev/vda rw\n"
+      "31 24 0:40 / /merged rw shared:9 - overlay overlay "
+      "rw,lowerdir=/l:/m,upperdir=/up,workdir=/w\n"
+      "32 24 0:41 / /odd rw - overlay none rw,upperdir=/a\\040b\\134,c,workdir=/w\n"
+      "33 24 0:42 / /ro ro - overlay overlay ro,lowerdir=/l:/m\n"
+      "34 24 0:43 / /cut rw - overlay";
+  CHECK(UpperDirectory(mounts, 31) == "/up");
+  CHECK(UpperDirectory(mounts, 32) == "/a b,c");
+  for (const uint64_t id : {24, 33, 34, 99}) CHECK_FALSE(UpperDirectory(mounts, id));
 }
