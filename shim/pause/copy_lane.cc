@@ -2,11 +2,14 @@
 #include "shim/pause/copy_lane.h"
 
 #include "shim/cuda/cuda_error.h"
+#include "shim/cuda/scoped_context.h"
 
 namespace parkade::shim {
 
 CopyLane::~CopyLane() {
   if (stream_ == nullptr) return;
+  // Without a current context the driver refuses to destroy, and the stream would stay for good.
+  const ScopedContext current(driver_, context_);
   Drain();
   for (CUevent event : events_) {
     if (event != nullptr) driver_.event_destroy(event);
@@ -16,7 +19,9 @@ CopyLane::~CopyLane() {
 
 Result<void> CopyLane::Open() {
   // Non-blocking: never in line behind, nor ahead of, the application's legacy stream.
-  CUresult result = driver_.stream_create(&stream_, CU_STREAM_NON_BLOCKING);
+  CUresult result = driver_.ctx_get_current(&context_);
+  if (result != CUDA_SUCCESS) return CudaError(driver_, result, "asking for the context");
+  result = driver_.stream_create(&stream_, CU_STREAM_NON_BLOCKING);
   if (result != CUDA_SUCCESS) {
     stream_ = nullptr;
     return CudaError(driver_, result, "making a stream");

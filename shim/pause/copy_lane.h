@@ -16,7 +16,7 @@ class CopyLane {
   enum class Direction : uint8_t { kOut, kIn };
 
   CopyLane(const Driver& driver, Direction direction) : driver_(driver), direction_(direction) {}
-  // Waits for what is in flight.
+  // Waits for what is in flight. On any thread, whatever context is current there.
   ~CopyLane();
   Result<void> Open();
 
@@ -39,6 +39,7 @@ class CopyLane {
 
   const Driver& driver_;
   const Direction direction_;
+  CUcontext context_ = nullptr;
   CUstream stream_ = nullptr;
   std::array<CUevent, kDepth> events_{};
   size_t oldest_ = 0;
