@@ -6,6 +6,9 @@ import pathlib
 # keeps in its free lists, and for stacks of threads that are kept for the next.
 ALLOWED_GROWTH = {"descriptors": 0, "files": 0, "threads": 0, "ranges": 4, "address_bytes": 16 << 20, "resident_bytes": 4 << 20}
 
+# For the environment of what is measured: glibc reserves an arena of 64 MiB for a thread whenever it likes.
+ONE_ARENA = {"MALLOC_ARENA_MAX": "1"}
+
 
 def of(pid, folders=()):
     """What the process holds now, and how many files there are below `folders`."""

@@ -8,8 +8,8 @@ CYCLES, WARM_UP = 40, 8
 
 
 def run(node):
-    node.start_daemon()
-    app = node.stepper("--buffers", 20, "--bytes", "1,4K,3M")
+    node.start_daemon(env=footprint.ONE_ARENA)
+    app = node.stepper("--buffers", 20, "--bytes", "1,4K,3M", env=footprint.ONE_ARENA)
     samples = {"program": [], "daemon": []}
     for cycle in range(CYCLES):
         node.expect(0, "pause", app.pid, "--policy", ("host", "disk")[cycle % 2])
