@@ -20,10 +20,10 @@
 
 namespace {
 
-constexpr uint64_t kLargest = 1 << 20;
+constexpr uint64_t kLargest = 512 << 10;
 // Above what shares a slab: such a buffer has an address range of its own.
 constexpr uint64_t kOwnRange = 33 << 20;
-constexpr uint64_t kOneInSoManyIsLarge = 250;
+constexpr uint64_t kOneInSoManyIsLarge = 500;
 
 enum ExitCode { kWrongBytes = 1, kCudaFailed = 2, kUsage = 64 };
 
