@@ -29,13 +29,14 @@ struct Runtime {
   const Identity identity;
   const std::unique_ptr<LedgerWriter> ledger;
   Contexts contexts;
+  Streams streams;
   Heap heap{driver, *ledger};
   HostPool pool{driver};
-  Drain drain{driver, contexts, heap.implicit_wait()};
+  Drain drain{driver, contexts, streams, heap.implicit_wait()};
   Freezer freezer{driver, heap, *ledger, pool, drain};
   Operations operations{freezer};
   Agent agent{settings, identity, *ledger, operations};
-  Parts parts{driver, contexts, heap, *ledger};
+  Parts parts{driver, contexts, streams, heap, *ledger};
 };
 
 // Innermost. Held while the parts are made, /proc read and the agent started: once in a process,
@@ -116,6 +117,7 @@ void ContextGoes(CUcontext context) {
   Parts* parts = LiveParts();
   if (parts == nullptr) return;
   parts->heap.ForgetContext(context);
+  parts->streams.RemoveAll(context);
   parts->contexts.Remove(context);
 }
 

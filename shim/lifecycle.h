@@ -10,6 +10,7 @@
 
 #include "shim/cuda/contexts.h"
 #include "shim/cuda/driver.h"
+#include "shim/cuda/streams.h"
 #include "shim/heap/heap.h"
 #include "shim/heap/ledger_writer.h"
 
@@ -19,6 +20,7 @@ namespace parkade::shim {
 struct Parts {
   const Driver& driver;
   Contexts& contexts;
+  Streams& streams;
   Heap& heap;
   LedgerWriter& ledger;
 };

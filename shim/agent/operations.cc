@@ -6,6 +6,8 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "common/text.h"
 
 namespace parkade::shim {
@@ -33,7 +35,8 @@ wire::Reply ToReply(uint64_t op_id, const Freezer::Outcome& outcome, wire::Proce
 
 bool IsAbortable(const wire::Packet& packet) {
   const wire::Type type = packet.header().type;
-  return type == wire::Type::kPrepare || type == wire::Type::kCommit;
+  return type == wire::Type::kPrepare || type == wire::Type::kLetThrough ||
+         type == wire::Type::kCommit;
 }
 
 }  // namespace
@@ -144,23 +147,37 @@ wire::Reply Operations::Execute(wire::Packet& packet) {
   const uint64_t op_id = packet.header().op_id;
   Freezer::Outcome outcome;
   wire::Prepare prepare;
+  wire::LetThrough let;
   wire::Commit commit;
+  wire::Resume resume;
   if (packet.Read(&prepare)) {
-    outcome = wire::GateMode(prepare.gate_mode) == wire::GateMode::kClosed
-                  ? freezer_.Prepare(Deadline::InNs(prepare.drain_timeout_ns))
-                  : Freezer::Outcome{BadRequest("this version knows the closed gate alone")};
+    outcome = Prepare(prepare);
+  } else if (packet.Read(&let)) {
+    outcome = freezer_.LetThrough(Deadline::InNs(let.drain_timeout_ns),
+                                  Deadline::InNs(std::min(let.arrival_ns, let.drain_timeout_ns)));
   } else if (packet.Read(&commit)) {
     outcome = Commit(commit, packet);
   } else if (packet.header().type == wire::Type::kAbort) {
     outcome = freezer_.Abort();
-  } else if (packet.header().type == wire::Type::kResume) {
-    outcome = freezer_.Resume(op_id);
+  } else if (packet.Read(&resume)) {
+    outcome = freezer_.Resume(op_id, resume.epoch);
   } else if (packet.header().type == wire::Type::kReleaseHost) {
     freezer_.ReleaseHost();
   } else {
     outcome.result = BadRequest("not a request");
   }
   return ToReply(op_id, outcome, freezer_.state());
+}
+
+Freezer::Outcome Operations::Prepare(const wire::Prepare& prepare) {
+  if (!wire::IsGateMode(prepare.gate_mode) || !wire::IsGatedWork(prepare.gated_work) ||
+      !wire::IsGatedAllocations(prepare.gated_allocations)) {
+    return {BadRequest("prepare: gate out of range")};
+  }
+  return freezer_.Prepare(
+      Deadline::InNs(prepare.drain_timeout_ns),
+      {prepare.epoch, wire::GateMode(prepare.gate_mode), wire::GatedWork(prepare.gated_work),
+       wire::GatedAllocations(prepare.gated_allocations)});
 }
 
 Freezer::Outcome Operations::Commit(const wire::Commit& commit, wire::Packet& packet) {

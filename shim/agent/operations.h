@@ -52,6 +52,7 @@ class Operations {
   Result<void> Push(Request request);
   void Run(const Request& request, uint64_t connection);
   wire::Reply Execute(wire::Packet& packet);
+  Freezer::Outcome Prepare(const wire::Prepare& prepare);
   Freezer::Outcome Commit(const wire::Commit& commit, wire::Packet& packet);
   void Post(const wire::Reply& reply, uint64_t connection);
 
@@ -62,7 +63,7 @@ class Operations {
   std::vector<wire::Reply> replies_ GUARDED_BY(mu_);
   Scratch scratch_ GUARDED_BY(mu_);
   bool running_ GUARDED_BY(mu_) = false;
-  bool abortable_ GUARDED_BY(mu_) = false;   // a Prepare or Commit is under way
+  bool abortable_ GUARDED_BY(mu_) = false;   // a Prepare, LetThrough or Commit is under way
   uint64_t connection_ GUARDED_BY(mu_) = 1;  // replies of an earlier one are dropped
   Thread thread_;
 };

@@ -243,6 +243,16 @@ void LedgerWriter::SetUnhookedNames(uint64_t count) { Store(&LedgerHeader::unhoo
 
 void LedgerWriter::SetGatedThreads(uint64_t count) { Store(&LedgerHeader::gated_threads, count); }
 
+void LedgerWriter::SetGateMode(std::optional<wire::GateMode> mode) {
+  Store(&LedgerHeader::gate_mode, mode ? uint64_t(*mode) : 0);
+}
+
+void LedgerWriter::SetEpoch(uint64_t epoch) {
+  if (header_ == nullptr) return;
+  std::atomic_ref held(header_->epoch);
+  if (epoch > held.load(std::memory_order_relaxed)) held.store(epoch, std::memory_order_release);
+}
+
 void LedgerWriter::SetSettings(std::string_view lines) {
   if (header_ == nullptr) return;
   MutexLock lock(mu_);

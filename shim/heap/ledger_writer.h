@@ -5,6 +5,7 @@
 #include <array>
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -53,6 +54,9 @@ class LedgerWriter {
   void SetDiskBackup(Bytes bytes);
   void SetUnhookedNames(uint64_t count);
   void SetGatedThreads(uint64_t count);
+  void SetGateMode(std::optional<wire::GateMode> mode);
+  // Keeps the highest. Operation thread.
+  void SetEpoch(uint64_t epoch);
 
   // Settings are lines "name=value (source)". A warning is a sentence, kept once however often it
   // comes; readers find it as a line "warning: ...". What does not fit into the block is cut.

@@ -1,20 +1,20 @@
 // Handlers of stream captures: a pause waits until none is under way, for waiting for the GPU would
 // kill them.
+#include "shim/hooks/captures.h"
+
 #include "shim/hooks/gate_pass.h"
 #include "shim/hooks/handlers.h"
 #include "shim/hooks/hooked.h"
 
 namespace parkade::shim {
-namespace {
 
-// The gate knows a capture by its stream. Each thread has its own per-thread default stream under
-// one handle, and null means that one too where a capture is possible, so a mark of the thread's
-// own stands for both.
-CUstream Key(CUstream stream) {
+CUstream CaptureKey(CUstream stream) {
   static thread_local constinit char mark = 0;
   return stream == nullptr || stream == CU_STREAM_PER_THREAD ? reinterpret_cast<CUstream>(&mark)
                                                              : stream;
 }
+
+namespace {
 
 // Whether the driver still counts `stream` as capturing. Asked on the thread that captures, and of
 // the plain function: a null stream has then no capture to speak of.
@@ -29,10 +29,10 @@ CUresult Begin(Call<F> call, CUstream stream, Args... args) {
   NoteCurrentContext();
   Parts* parts = PartsFor(call.caller);
   if (parts == nullptr) return call.real(stream, args...);
-  Gate::CaptureBegins(Key(stream));
+  Gate::CaptureBegins(CaptureKey(stream));
   const CUresult r = call.real(stream, args...);
   // A second begin on the same stream is refused, and the first capture goes on.
-  if (r != CUDA_SUCCESS && !StillCaptures(*parts, stream)) Gate::CaptureEnded(Key(stream));
+  if (r != CUDA_SUCCESS && !StillCaptures(*parts, stream)) Gate::CaptureEnded(CaptureKey(stream));
   return r;
 }
 
@@ -59,15 +59,8 @@ CUresult OnEndCapture(Call<decltype(cuStreamEndCapture)> call, CUstream stream, 
   Parts* parts = PartsFor(call.caller);
   // Refused on a thread that did not begin it, the capture goes on; invalidated, it has ended.
   if (parts != nullptr && (r == CUDA_SUCCESS || !StillCaptures(*parts, stream))) {
-    Gate::CaptureEnded(Key(stream));
+    Gate::CaptureEnded(CaptureKey(stream));
   }
-  return r;
-}
-
-CUresult OnStreamDestroy(Call<decltype(cuStreamDestroy)> call, CUstream stream) {
-  GatePass pass;
-  const CUresult r = call.real(stream);
-  if (r == CUDA_SUCCESS && PartsFor(call.caller) != nullptr) Gate::CaptureEnded(Key(stream));
   return r;
 }
 

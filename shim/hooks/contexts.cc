@@ -54,7 +54,8 @@ void NoteCurrentContext() {
 
 CUresult OnCtxCreate(Call<decltype(cuCtxCreate)> call, CUcontext* out, unsigned flags,
                      CUdevice device) {
-  GatePass pass;
+  const GatePass pass;
+  if (!pass) return kNoPass;
   const CUresult r = call.real(out, flags, device);
   if (r == CUDA_SUCCESS && FromOutside(call.caller)) NoteContext(*out);
   return r;
@@ -63,7 +64,8 @@ CUresult OnCtxCreate(Call<decltype(cuCtxCreate)> call, CUcontext* out, unsigned 
 CUresult OnCtxCreateV3(Call<decltype(cuCtxCreate_v3)> call, CUcontext* out,
                        CUexecAffinityParam* affinity, int affinity_count, unsigned flags,
                        CUdevice device) {
-  GatePass pass;
+  const GatePass pass;
+  if (!pass) return kNoPass;
   const CUresult r = call.real(out, affinity, affinity_count, flags, device);
   if (r == CUDA_SUCCESS && FromOutside(call.caller)) NoteContext(*out);
   return r;
@@ -71,7 +73,8 @@ CUresult OnCtxCreateV3(Call<decltype(cuCtxCreate_v3)> call, CUcontext* out,
 
 CUresult OnCtxCreateV4(Call<decltype(cuCtxCreate_v4)> call, CUcontext* out,
                        CUctxCreateParams* params, unsigned flags, CUdevice device) {
-  GatePass pass;
+  const GatePass pass;
+  if (!pass) return kNoPass;
   const CUresult r = call.real(out, params, flags, device);
   if (r == CUDA_SUCCESS && FromOutside(call.caller)) NoteContext(*out);
   return r;
@@ -86,7 +89,8 @@ CUresult OnCtxFromGreenCtx(Call<decltype(cuCtxFromGreenCtx)> call, CUcontext* ou
 
 CUresult OnPrimaryCtxRetain(Call<decltype(cuDevicePrimaryCtxRetain)> call, CUcontext* out,
                             CUdevice device) {
-  GatePass pass;
+  const GatePass pass;
+  if (!pass) return kNoPass;
   const CUresult r = call.real(out, device);
   if (r != CUDA_SUCCESS || !FromOutside(call.caller)) return r;
   if (device >= 0 && device < kDevices) primary_contexts[device].store(*out);
@@ -96,7 +100,8 @@ CUresult OnPrimaryCtxRetain(Call<decltype(cuDevicePrimaryCtxRetain)> call, CUcon
 
 // After the driver, not before: it may refuse, and it has waited for the context's work.
 CUresult OnCtxDestroy(Call<decltype(cuCtxDestroy)> call, CUcontext context) {
-  GatePass pass;
+  const GatePass pass;
+  if (!pass) return kNoPass;
   const CUresult r = call.real(context);
   if (r == CUDA_SUCCESS && FromOutside(call.caller)) {
     InShim guard;
@@ -106,7 +111,8 @@ CUresult OnCtxDestroy(Call<decltype(cuCtxDestroy)> call, CUcontext context) {
 }
 
 CUresult OnPrimaryCtxRelease(Call<decltype(cuDevicePrimaryCtxRelease)> call, CUdevice device) {
-  GatePass pass;
+  const GatePass pass;
+  if (!pass) return kNoPass;
   const CUcontext context = PrimaryContext(device);
   const CUresult r = call.real(device);
   // The libraries of a process share it; only the last release ends it.
@@ -119,7 +125,8 @@ CUresult OnPrimaryCtxRelease(Call<decltype(cuDevicePrimaryCtxRelease)> call, CUd
 }
 
 CUresult OnPrimaryCtxReset(Call<decltype(cuDevicePrimaryCtxReset)> call, CUdevice device) {
-  GatePass pass;
+  const GatePass pass;
+  if (!pass) return kNoPass;
   const CUcontext context = PrimaryContext(device);
   const CUresult r = call.real(device);
   if (r == CUDA_SUCCESS && context != nullptr && FromOutside(call.caller)) {

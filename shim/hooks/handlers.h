@@ -41,6 +41,11 @@ CUresult OnBeginCaptureToGraph(Call<decltype(cuStreamBeginCaptureToGraph)> call,
                                const CUgraphEdgeData* edges, size_t dependency_count,
                                CUstreamCaptureMode mode);
 CUresult OnEndCapture(Call<decltype(cuStreamEndCapture)> call, CUstream stream, CUgraph* graph);
+
+// streams.cc: gated; the list of streams is kept.
+CUresult OnStreamCreate(Call<decltype(cuStreamCreate)> call, CUstream* out, unsigned flags);
+CUresult OnStreamCreateWithPriority(Call<decltype(cuStreamCreateWithPriority)> call, CUstream* out,
+                                    unsigned flags, int priority);
 CUresult OnStreamDestroy(Call<decltype(cuStreamDestroy)> call, CUstream stream);
 
 // memory.cc: from the heap, or native for communication libraries and devices without virtual

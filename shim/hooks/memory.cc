@@ -19,7 +19,8 @@ CUresult AllocateNative(Parts& parts, CUdeviceptr* out, size_t bytes) {
 }
 
 CUresult Allocate(Parts& parts, const void* caller, CUdeviceptr* out, size_t bytes) {
-  GatePass pass;
+  const GatePass pass(Gate::Call::kAllocation);
+  if (!pass) return kNoPass;
   InShim guard;
   if (KeepsNativeMemory(caller)) return AllocateNative(parts, out, bytes);
   const CUresult r = parts.heap.Allocate(out, bytes, kDefaultTag);
@@ -47,7 +48,8 @@ CUresult OnMemAllocPitch(Call<decltype(cuMemAllocPitch_v2)> call, CUdeviceptr* o
   if (parts == nullptr || !plain || parts->driver.ctx_get_device(&device) != CUDA_SUCCESS ||
       parts->driver.device_get_attribute(&alignment, CU_DEVICE_ATTRIBUTE_TEXTURE_PITCH_ALIGNMENT,
                                          device) != CUDA_SUCCESS) {
-    GatePass pass;
+    const GatePass pass;
+    if (!pass) return kNoPass;
     return call.real(out, pitch, width, height, element_bytes);
   }
   const size_t step = size_t(alignment);
@@ -67,7 +69,8 @@ CUresult OnMemFree(Call<decltype(cuMemFree_v2)> call, CUdeviceptr ptr) {
     CUresult result = CUDA_SUCCESS;
     if (parts->heap.Free(ptr, &result)) return result;
   }
-  GatePass pass;
+  const GatePass pass(Gate::Call::kFree);
+  if (!pass) return kNoPass;
   const CUresult r = call.real(ptr);
   if (r == CUDA_SUCCESS) ForgetForeign(*parts, ptr);
   return r;
@@ -85,7 +88,8 @@ CUresult OnMemFreeAsync(Call<decltype(cuMemFreeAsync)> call, CUdeviceptr ptr, CU
     CUresult result = CUDA_SUCCESS;
     if (parts->heap.Free(ptr, &result)) return result;
   }
-  GatePass pass;
+  const GatePass pass(Gate::Call::kFree);
+  if (!pass) return kNoPass;
   return call.real(ptr, stream);
 }
 

@@ -90,7 +90,8 @@ CUresult OnMemRetainAllocationHandle(Call<decltype(cuMemRetainAllocationHandle)>
   if (FindOurs(call.caller, reinterpret_cast<CUdeviceptr>(address))) {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  GatePass pass;
+  const GatePass pass;
+  if (!pass) return kNoPass;
   return call.real(handle, address);
 }
 

@@ -16,7 +16,8 @@ void WarnIfOurs(const void* caller, CUdeviceptr ptr, const char* text) {
 
 CUresult OnIpcGetMemHandle(Call<decltype(cuIpcGetMemHandle)> call, CUipcMemHandle* handle,
                            CUdeviceptr ptr) {
-  GatePass pass;
+  const GatePass pass;
+  if (!pass) return kNoPass;
   const CUresult r = call.real(handle, ptr);
   if (r != CUDA_SUCCESS) {
     WarnIfOurs(call.caller, ptr,
@@ -28,7 +29,8 @@ CUresult OnIpcGetMemHandle(Call<decltype(cuIpcGetMemHandle)> call, CUipcMemHandl
 CUresult OnMemGetHandleForAddressRange(Call<decltype(cuMemGetHandleForAddressRange)> call,
                                        void* handle, CUdeviceptr ptr, size_t bytes,
                                        CUmemRangeHandleType type, unsigned long long flags) {
-  GatePass pass;
+  const GatePass pass;
+  if (!pass) return kNoPass;
   const CUresult r = call.real(handle, ptr, bytes, type, flags);
   if (r == CUDA_SUCCESS) {
     WarnIfOurs(call.caller, ptr,

@@ -21,7 +21,8 @@ inline CUresult Forward(Entry entry, Args... args) {
 
 template <typename F, typename... Args>
 inline CUresult Gated(Entry entry, Args... args) {
-  GatePass pass;
+  const GatePass pass;
+  if (!pass) return kNoPass;
   return Forward<F>(entry, args...);
 }
 

@@ -7,6 +7,7 @@
 #include "shim/cuda/cuda_error.h"
 #include "shim/cuda/scoped_context.h"
 #include "shim/libc/thread.h"
+#include "shim/pause/busy_streams.h"
 
 namespace parkade::shim {
 
@@ -20,10 +21,20 @@ struct Drain::Waiter {
   Mutex mu;
   CondVar changed;
   std::optional<CUresult> result GUARDED_BY(mu);  // none: still at it
+  bool given_up GUARDED_BY(mu) = false;           // the gate may be open again
+
+  bool IsGivenUp() {
+    MutexLock lock(mu);
+    return given_up;
+  }
+  void GiveUp() {
+    MutexLock lock(mu);
+    given_up = true;
+  }
 
   CUresult Wait() {
     const CUresult waited = wait.Run(entry.context);
-    if (waited != CUDA_ERROR_OUT_OF_MEMORY) return waited;
+    if (waited != CUDA_ERROR_OUT_OF_MEMORY || IsGivenUp()) return waited;
     // A card full to the last page has no room for the allocation that the wait is made of. The
     // gate is closed and nothing captures, so the plain wait harms nobody.
     ScopedContext current(driver, entry.context);
@@ -50,8 +61,9 @@ struct Drain::Waiter {
   }
 };
 
-Drain::Drain(const Driver& driver, const Contexts& contexts, ImplicitWait& wait)
-    : driver_(driver), contexts_(contexts), wait_(wait) {}
+Drain::Drain(const Driver& driver, const Contexts& contexts, const Streams& streams,
+             ImplicitWait& wait)
+    : driver_(driver), contexts_(contexts), streams_(streams), wait_(wait) {}
 
 Drain::~Drain() = default;
 
@@ -62,9 +74,7 @@ Result<void> Drain::Run(Deadline by, const std::atomic<bool>& cancel, int* devic
     return cancel.load(std::memory_order_acquire)
                ? MakeError(Code::kCancelled, "CANCELLED", "cancelled while device %d drained",
                            w.entry.device)
-               : MakeError(Code::kFailedPrecondition, "BUSY",
-                           "device %d still works after %.1f s; nothing has changed",
-                           w.entry.device, double(MonotonicNs() - start_ns) / 1e9);
+               : Explain(start_ns, nullptr, device);
   };
   // First the waiters of an earlier, given up drain: more threads would pile up behind a hung GPU.
   // They know nothing of work that was submitted since, so their end is not that of this drain.
@@ -78,6 +88,7 @@ Result<void> Drain::Run(Deadline by, const std::atomic<bool>& cancel, int* devic
     auto thread = Thread::Start("parkade-drain", Waiter::Work, arg);
     if (!thread.ok()) {
       delete arg;
+      for (auto& w : waiters) w->GiveUp();
       late_ = std::move(waiters);
       return thread.error();
     }
@@ -89,6 +100,7 @@ Result<void> Drain::Run(Deadline by, const std::atomic<bool>& cancel, int* devic
     const std::optional<CUresult> ended = w->WaitUntil(by, cancel);
     if (!ended) {
       if (result.ok()) result = unfinished(*w);
+      w->GiveUp();
       late_.push_back(std::move(w));
     } else if (*ended != CUDA_SUCCESS && result.ok()) {
       *device = w->entry.device;
@@ -96,6 +108,24 @@ Result<void> Drain::Run(Deadline by, const std::atomic<bool>& cancel, int* devic
     }
   }
   return result;
+}
+
+Error Drain::Explain(uint64_t since_ns, const char* first, int* device) {
+  constexpr uint64_t kSurveyMs = 500;
+  const Deadline by = Deadline::InMs(kSurveyMs);
+  std::string busy;
+  for (const Contexts::Entry& entry : contexts_.List()) {
+    const auto streams = BusyStreams(driver_, entry.context, streams_.List(entry.context), by);
+    if (streams.empty()) continue;
+    if (busy.empty()) *device = entry.device;
+    busy += busy.empty() ? "" : "; ";
+    busy += "device " + std::to_string(entry.device) + " works on " + NameStreams(streams);
+  }
+  if (busy.empty()) busy = "device " + std::to_string(std::max(*device, 0)) + " works";
+  const double seconds = double(MonotonicNs() - since_ns) / 1e9;
+  return MakeError(Code::kFailedPrecondition, "BUSY", "after %.1f s %s%s%s; nothing has changed",
+                   seconds, first == nullptr ? "" : first, first == nullptr ? "" : "; ",
+                   busy.c_str());
 }
 
 }  // namespace parkade::shim

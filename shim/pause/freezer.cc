@@ -86,6 +86,8 @@ void Freezer::Run() {
 
 Freezer::Outcome Freezer::Prepare(Deadline drain_by, const GateOrder& order) {
   Outcome outcome;
+  // Also where nothing is to be done: whoever has a lower epoch is stale from now on.
+  ledger_.SetEpoch(order.epoch);
   if (state_ == ProcessState::kPaused || state_ == ProcessState::kPrepared) {
     outcome.already = true;
     outcome.stats.pausable_bytes = heap_.Count().live;
@@ -238,8 +240,9 @@ void Freezer::Settle(const std::vector<Range*>& ranges) {
   }
 }
 
-Freezer::Outcome Freezer::Resume(uint64_t op_id) {
+Freezer::Outcome Freezer::Resume(uint64_t op_id, uint64_t epoch) {
   Outcome outcome;
+  ledger_.SetEpoch(epoch);
   if (state_ == ProcessState::kRunning) {
     outcome.already = true;
     return outcome;

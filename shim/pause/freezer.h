@@ -36,14 +36,26 @@ class Freezer {
     int device = -1;  // that the error is about
   };
 
+  // What Prepare asks for beyond time. The epoch is the caller's and goes into the ledger.
+  struct GateOrder {
+    uint64_t epoch = 0;
+    wire::GateMode mode = wire::GateMode::kClosed;  // once the bytes are out
+    wire::GatedWork work = wire::GatedWork::kBlock;
+    wire::GatedAllocations allocations = wire::GatedAllocations::kAsWork;
+  };
   // kRunning -> kPrepared: gate closed, GPU idle, nothing moved, stats.pausable_bytes exact. On
-  // error kRunning, gate open: CAPTURE_ACTIVE, BUSY (message says device and how long),
+  // error kRunning, gate open: CAPTURE_ACTIVE, BUSY (message says device, streams and how long),
   // CUDA_<name>. Already kPaused: already. kPartlyMoved: FAILED_PRECONDITION (BUSY), resume first.
-  Outcome Prepare(Deadline drain_by);
+  Outcome Prepare(Deadline drain_by, const GateOrder& order);
 
-  // kPrepared -> kPaused. On error every byte is back and the gate open (kRunning). When even that
-  // is impossible, for want of HBM say, kPartlyMoved with the gate closed: Resume finishes it. When
-  // the context is lost, kFailed with the gate open: the application gets the driver's own error.
+  // kPrepared -> kPrepared: lets one call through the gate, if one comes until `arrival_by`, and
+  // drains again; stats.let_through and pausable_bytes. On error as Prepare.
+  Outcome LetThrough(Deadline drain_by, Deadline arrival_by);
+
+  // kPrepared -> kPaused, the gate as Prepare was asked. On error every byte is back and the gate
+  // open (kRunning). When even that is impossible, for want of HBM say, kPartlyMoved with the gate
+  // closed: Resume finishes it. When the context is lost, kFailed with the gate open: the
+  // application gets the driver's own error.
   Outcome Commit(uint64_t op_id, const EvictionPlan& plan);
 
   // kPrepared -> kRunning. Nothing to do when running or paused.
@@ -58,7 +70,7 @@ class Freezer {
   // kPaused or kPartlyMoved -> kRunning: creates all handles, then maps, copies in, opens the gate.
   // On error the process stays as it was with whole backups: GPU_MEMORY (message has needed and
   // free bytes), BACKUP_MISSING, or what driver or disk said. Already kRunning: already.
-  Outcome Resume(uint64_t op_id);
+  Outcome Resume(uint64_t op_id, uint64_t epoch = 0);
 
   // Gives pinned memory that holds no backup back to the system; gigabytes take a while.
   void ReleaseHost();
@@ -68,6 +80,7 @@ class Freezer {
 
  private:
   Outcome Refuse(const char* asked) const;
+  Result<void> Close(Deadline by, Outcome* outcome);
   void SetState(wire::ProcessState state);
   // Every byte is in HBM: the process goes on.
   void Run();
@@ -83,6 +96,7 @@ class Freezer {
   Mover mover_;
 
   wire::ProcessState state_ = wire::ProcessState::kRunning;
+  GateOrder gate_order_;   // of the pause under way or in force
   DirectFiles files_;      // hold backups while paused
   Bytes stage_bytes_ = 0;  // host memory that moving to and from them may use
   std::atomic<bool> abort_requested_{false};

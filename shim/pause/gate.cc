@@ -26,6 +26,8 @@ constexpr uint64_t kLookAgainMs = 20;
 Mutex capture_mu;  // innermost
 CondVar capture_changed;
 bool captures_held GUARDED_BY(capture_mu) = false;
+uint32_t captures_waiting GUARDED_BY(capture_mu) = 0;
+uint64_t captures_begun GUARDED_BY(capture_mu) = 0;
 std::vector<CUstream>& Captures() REQUIRES(capture_mu) {
   // Made on first use and never destroyed: captures may end during process exit.
   static std::vector<CUstream>* streams = new std::vector<CUstream>;
@@ -34,6 +36,11 @@ std::vector<CUstream>& Captures() REQUIRES(capture_mu) {
 
 Deadline NextLook(Deadline by) {
   return by.LeftNs() < kLookAgainMs * 1'000'000 ? by : Deadline::InMs(kLookAgainMs);
+}
+
+// The one that has slept longest: the kernel wakes in the order in which they went to sleep.
+void WakeFirst(const std::atomic<uint32_t>& word) {
+  syscall(SYS_futex, &word, FUTEX_WAKE | FUTEX_PRIVATE_FLAG, 1, nullptr, nullptr, 0);
 }
 
 Error Cancelled() {
@@ -60,6 +67,7 @@ Gate::Slot* Gate::Claim() {
       uint32_t free = 0;
       if (slot.taken.load(std::memory_order_relaxed) != 0) continue;
       if (!slot.taken.compare_exchange_strong(free, 1, std::memory_order_acquire)) continue;
+      slot.thread.store(int32_t(syscall(SYS_gettid)), std::memory_order_relaxed);
       __cxa_thread_atexit_impl(ReleaseSlot, &slot, &__dso_handle);
       return &slot;
     }
@@ -85,16 +93,31 @@ void Gate::ReleaseSlot(void* slot) {
   static_cast<Slot*>(slot)->taken.store(0, std::memory_order_release);
 }
 
-void Gate::EnterSlow(Slot& slot) {
+bool Gate::EnterSlow(Slot& slot, Call call) {
   for (;;) {
     uint32_t state = state_.load(std::memory_order_acquire);
     if ((state & kNoMembarrier) != 0) {
       slot.inside.exchange(1, std::memory_order_seq_cst);
       state = state_.load(std::memory_order_seq_cst);
     }
-    if ((state & kClosed) == 0) return;
+    if ((state & kClosed) == 0) return true;
+    if ((state & kFreesPass) != 0 && call == Call::kFree) return true;
+    if ((state & kAllocationsPass) != 0 && call == Call::kAllocation) return true;
+    if ((state & kTicket) != 0) {
+      // Shown inside before the ticket is gone: LetOne then looks for who is inside.
+      slot.inside.store(1, std::memory_order_seq_cst);
+      if (state_.compare_exchange_strong(state, state & ~kTicket, std::memory_order_seq_cst)) {
+        WakeCloser();
+        return true;
+      }
+      continue;
+    }
     slot.inside.store(0, std::memory_order_release);
     WakeCloser();
+    if ((state & kWorkFails) != 0) {
+      --slot.depth;
+      return false;
+    }
     waiting_.fetch_add(1, std::memory_order_relaxed);
     FutexWait(state_, state, Deadline::Never());
     waiting_.fetch_sub(1, std::memory_order_relaxed);
@@ -107,13 +130,14 @@ void Gate::WakeCloser() {
   FutexWakeAll(left_);
 }
 
-bool Gate::AnyInside() {
+std::optional<int32_t> Gate::ThreadInside() {
   for (Chunk* c = &first_chunk_; c != nullptr; c = c->next.load(std::memory_order_acquire)) {
     for (const Slot& slot : c->slots) {
-      if (slot.inside.load(std::memory_order_seq_cst) != 0) return true;
+      if (slot.inside.load(std::memory_order_seq_cst) == 0) continue;
+      return slot.thread.load(std::memory_order_relaxed);
     }
   }
-  return false;
+  return std::nullopt;
 }
 
 void Gate::Init() {
@@ -126,23 +150,59 @@ Result<void> Gate::Close(Deadline by, const std::atomic<bool>& cancel) {
   if (auto held = HoldCaptures(by, cancel); !held.ok()) return held;
   state_.fetch_or(kClosed, std::memory_order_seq_cst);
   syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
+  return WaitUntilEmpty(by, cancel);
+}
+
+Result<void> Gate::WaitUntilEmpty(Deadline by, const std::atomic<bool>& cancel) {
   for (;;) {
     const uint32_t seen = left_.load(std::memory_order_acquire);
-    if (!AnyInside()) return {};
-    if (cancel.load(std::memory_order_acquire)) {
-      Open();
-      return Cancelled();
+    const std::optional<int32_t> thread = ThreadInside();
+    if (!thread) return {};
+    if (cancel.load(std::memory_order_acquire)) return Cancelled();
+    if (by.Passed()) {
+      return MakeError(Code::kFailedPrecondition, "BUSY", "thread %d stayed inside a CUDA call",
+                       *thread);
     }
-    if (by.Passed()) break;
     FutexWait(left_, seen, NextLook(by));
   }
+}
+
+Result<bool> Gate::LetOne(Deadline arrival_by, Deadline leave_by, const std::atomic<bool>& cancel) {
+  state_.fetch_or(kTicket, std::memory_order_seq_cst);
+  WakeFirst(state_);
+  for (;;) {
+    const uint32_t seen = left_.load(std::memory_order_acquire);
+    if ((state_.load(std::memory_order_seq_cst) & kTicket) == 0) break;
+    if (arrival_by.Passed() || cancel.load(std::memory_order_acquire)) break;
+    FutexWait(left_, seen, NextLook(arrival_by));
+  }
+  const bool taken = (state_.fetch_and(~kTicket, std::memory_order_seq_cst) & kTicket) == 0;
+  if (taken) {
+    if (auto empty = WaitUntilEmpty(leave_by, cancel); !empty.ok()) return empty.error();
+    return true;
+  }
+  uint64_t begun;
+  {
+    MutexLock lock(capture_mu);
+    if (captures_waiting == 0) return false;
+    begun = captures_begun;
+  }
   Open();
-  return MakeError(Code::kFailedPrecondition, "BUSY",
-                   "an application thread stayed inside a CUDA call; the gate is open again");
+  WaitForCapture(begun, leave_by);
+  if (auto closed = Close(leave_by, cancel); !closed.ok()) return closed.error();
+  return true;
+}
+
+void Gate::Settle(wire::GatedWork work, wire::GatedAllocations allocations) {
+  uint32_t bits = kFreesPass;
+  if (work == wire::GatedWork::kFail) bits |= kWorkFails;
+  if (allocations == wire::GatedAllocations::kPass) bits |= kAllocationsPass;
+  state_.fetch_or(bits, std::memory_order_seq_cst);
+  FutexWakeAll(state_);
 }
 
 void Gate::Open() {
-  state_.fetch_and(~kClosed, std::memory_order_seq_cst);
+  state_.fetch_and(kNoMembarrier, std::memory_order_seq_cst);
   FutexWakeAll(state_);
   LetCapturesBegin();
 }
@@ -153,15 +213,17 @@ void Gate::LetCapturesBegin() {
   capture_changed.NotifyAll();
 }
 
+void Gate::WaitForCapture(uint64_t after, Deadline by) {
+  MutexLock lock(capture_mu);
+  while (captures_begun == after && !by.Passed()) capture_changed.WaitUntil(capture_mu, by);
+}
+
 Result<void> Gate::HoldCaptures(Deadline by, const std::atomic<bool>& cancel) {
   MutexLock lock(capture_mu);
   captures_held = true;
   while (!Captures().empty()) {
-    const bool cancelled = cancel.load(std::memory_order_acquire);
-    if (cancelled || by.Passed()) {
-      captures_held = false;
-      capture_changed.NotifyAll();
-      if (cancelled) return Cancelled();
+    if (cancel.load(std::memory_order_acquire)) return Cancelled();
+    if (by.Passed()) {
       return MakeError(Code::kFailedPrecondition, "CAPTURE_ACTIVE",
                        "%zu stream captures did not end in time", Captures().size());
     }
@@ -172,12 +234,16 @@ Result<void> Gate::HoldCaptures(Deadline by, const std::atomic<bool>& cancel) {
 
 void Gate::CaptureBegins(CUstream stream) {
   MutexLock lock(capture_mu);
+  ++captures_waiting;
   while (captures_held) {
     waiting_.fetch_add(1, std::memory_order_relaxed);
     capture_changed.WaitUntil(capture_mu, Deadline::Never());
     waiting_.fetch_sub(1, std::memory_order_relaxed);
   }
+  --captures_waiting;
+  ++captures_begun;
   Captures().push_back(stream);
+  capture_changed.NotifyAll();
 }
 
 void Gate::CaptureEnded(CUstream stream) {
@@ -190,9 +256,10 @@ void Gate::ResetAfterFork() {
   {
     MutexLock lock(capture_mu);
     captures_held = false;
+    captures_waiting = 0;
     Captures().clear();
   }
-  state_.fetch_and(~kClosed, std::memory_order_relaxed);
+  state_.fetch_and(kNoMembarrier, std::memory_order_relaxed);
   waiting_.store(0, std::memory_order_relaxed);
   for (Chunk* c = &first_chunk_; c != nullptr; c = c->next.load(std::memory_order_relaxed)) {
     for (Slot& slot : c->slots) {

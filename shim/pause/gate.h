@@ -3,34 +3,43 @@
 // Open path: a store to the thread's own slot and one load. Closing: set the switch, membarrier so
 // that every thread either sees it or has shown itself inside, then wait until no thread is inside.
 // A thread at a closed gate sleeps on a futex, holds no lock, and can be ended by a signal.
+//
+// Open, then closed; while closed a single call may be let through (LetOne), and once nothing can
+// refuse the pause any more, work may fail or allocations pass instead of waiting (Settle).
 #pragma once
 
 #include <cuda.h>
 
 #include <atomic>
 #include <cstdint>
+#include <optional>
 
 #include "common/deadline.h"
 #include "common/result.h"
+#include "proto/wire.h"
 
 namespace parkade::shim {
 
 class Gate {
  public:
-  // Call around a gated driver call, on any thread. Enter returns when the gate is open. They nest
-  // (the driver may call back into a hooked function), and only the outermost Enter waits. The time
-  // between them counts as inside: Close waits for it.
+  enum class Call : uint8_t { kWork, kAllocation, kFree };
+
+  // Call around a gated driver call, on any thread. Enter returns true when the call may go to the
+  // driver, and Leave must then follow; false when it is to fail, because the gate is closed and
+  // that was asked for. They nest (the driver may call back into a hooked function), and only the
+  // outermost Enter waits. The time between them counts as inside: Close waits for it.
   // Inlined even into hundreds of wrappers: a call costs as much as the pass itself.
-  [[gnu::always_inline]] static void Enter() {
+  [[nodiscard, gnu::always_inline]] static bool Enter(Call call = Call::kWork) {
     if (mine_ == nullptr) [[unlikely]]
       mine_ = Claim();
     Slot& slot = *mine_;
-    if (slot.depth++ != 0) return;
+    if (slot.depth++ != 0) return true;
     slot.inside.store(1, std::memory_order_relaxed);
     // The compiler may not reorder the two; the processor may, which Close's membarrier makes good.
     std::atomic_signal_fence(std::memory_order_seq_cst);
     if (state_.load(std::memory_order_acquire) != 0) [[unlikely]]
-      EnterSlow(slot);
+      return EnterSlow(slot, call);
+    return true;
   }
   [[gnu::always_inline]] static void Leave() {
     Slot& slot = *mine_;
@@ -51,10 +60,22 @@ class Gate {
   static void Init();
 
   // Holds back new captures and waits until none is under way, then closes the gate and waits until
-  // no thread is inside. Past `by`, or soon after `cancel` became true (CANCELLED), all is open as
-  // before: FAILED_PRECONDITION, CAPTURE_ACTIVE or BUSY. One closer at a time: the operation
-  // thread.
+  // no thread is inside. Past `by`, or soon after `cancel` became true (CANCELLED), an error:
+  // FAILED_PRECONDITION CAPTURE_ACTIVE, or BUSY with the gate closed. Call Open after an error. One
+  // closer at a time: the operation thread.
   static Result<void> Close(Deadline by, const std::atomic<bool>& cancel);
+
+  // At a closed gate: lets one call through, that of the thread which has waited longest, and
+  // returns once it has left. False when none came until `arrival_by`. Where none but a new capture
+  // waits, all goes through until that capture has ended, and the gate is closed again. Errors and
+  // caller as Close.
+  static Result<bool> LetOne(Deadline arrival_by, Deadline leave_by,
+                             const std::atomic<bool>& cancel);
+
+  // The pause is in force: from now until Open frees pass, and as asked for, work that is or comes
+  // here fails instead of waiting and allocations pass. While the gate is closed.
+  static void Settle(wire::GatedWork work, wire::GatedAllocations allocations);
+
   // Also lets captures begin again. Harmless when open.
   static void Open();
   static bool IsClosed() { return (state_.load(std::memory_order_acquire) & kClosed) != 0; }
@@ -69,24 +90,31 @@ class Gate {
   struct alignas(64) Slot {
     std::atomic<uint32_t> inside;  // written by the owning thread, read by Close
     std::atomic<uint32_t> taken;
-    uint32_t depth;  // the owning thread's alone
+    std::atomic<int32_t> thread;  // the owner's id, for messages
+    uint32_t depth;               // the owning thread's alone
   };
   struct Chunk;
 
   static Slot* Claim();
   static void ReleaseSlot(void* slot);
-  static void EnterSlow(Slot& slot);
+  static bool EnterSlow(Slot& slot, Call call);
   static void WakeCloser();
-  static bool AnyInside();
+  static std::optional<int32_t> ThreadInside();
+  static Result<void> WaitUntilEmpty(Deadline by, const std::atomic<bool>& cancel);
   static Result<void> HoldCaptures(Deadline by, const std::atomic<bool>& cancel);
   static void LetCapturesBegin();
+  static void WaitForCapture(uint64_t after, Deadline by);
 
   static constexpr uint32_t kClosed = 1;
   static constexpr uint32_t kNoMembarrier = 2;  // the kernel refuses it: Enter fences for itself
+  static constexpr uint32_t kTicket = 4;        // one call may pass, and takes this away
+  static constexpr uint32_t kFreesPass = 8;
+  static constexpr uint32_t kAllocationsPass = 16;
+  static constexpr uint32_t kWorkFails = 32;
 
   static std::atomic<uint32_t> state_;
   static std::atomic<uint32_t> waiting_;
-  static std::atomic<uint32_t> left_;  // counts leavers while closing; the closer's futex
+  static std::atomic<uint32_t> left_;  // counts leavers and takers of a ticket; the closer's futex
   static Chunk first_chunk_;
   static constinit thread_local Slot* mine_;
 };

@@ -21,8 +21,9 @@ struct Runtime {
   const Driver driver;
   const std::unique_ptr<LedgerWriter> ledger;
   Contexts contexts;
+  Streams streams;
   Heap heap{driver, *ledger};
-  Parts parts{driver, contexts, heap, *ledger};
+  Parts parts{driver, contexts, streams, heap, *ledger};
 };
 
 wire::LedgerHeader Ledger() {
@@ -73,7 +74,9 @@ int parkade_test_ledger_says(const char* words) {
 
 int parkade_test_close_gate(int ms) {
   const std::atomic<bool> never{false};
-  return Gate::Close(Deadline::InMs(uint64_t(ms)), never).ok() ? 0 : -1;
+  if (Gate::Close(Deadline::InMs(uint64_t(ms)), never).ok()) return 0;
+  Gate::Open();
+  return -1;
 }
 
 void parkade_test_open_gate() { Gate::Open(); }

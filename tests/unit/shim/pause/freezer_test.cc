@@ -3,6 +3,8 @@
 
 #include <unistd.h>
 
+#include <thread>
+
 #include "tests/unit/shim/pause/parked_process.h"
 
 namespace parkade::shim {
@@ -38,6 +40,68 @@ TEST_CASE("bytes come back from host memory and from disk, in turn") {
     }
   }
   CHECK(p.fake.mistakes() == 0);
+}
+
+TEST_CASE("with the gate open the process works and allocates while its bytes are out") {
+  ParkedProcess p;
+  p.Allocate(3_MiB, "weights");
+  p.Allocate(40_MiB, "kv_cache");
+  EvictionPlan plan;
+  const wire::TagPolicy keep = ParkedProcess::Tag("weights", Policy::kKeep);
+  plan.tags = std::span(&keep, 1);
+  REQUIRE(p.Pause(Policy::kHost, plan, {.epoch = 7, .mode = wire::GateMode::kOpen}).result.ok());
+  CHECK(p.freezer.state() == ProcessState::kPaused);
+  CHECK_FALSE(Gate::IsClosed());
+  CHECK(ParkedProcess::Right(p.app[0]));  // kept, and usable
+  const auto during = wire::ReadLedgerHeader(p.ledger->fd());
+  REQUIRE(during.ok());
+  CHECK(during->gate_mode == uint64_t(wire::GateMode::kOpen));
+  CHECK(during->epoch == 7);
+  p.Allocate(1000, "kv_cache");
+  p.Allocate(50_MiB, "weights");
+  REQUIRE(p.Resume().result.ok());
+  CHECK(p.Runs());
+  CHECK(p.BytesRight());
+  CHECK(wire::ReadLedgerHeader(p.ledger->fd())->gate_mode == 0);
+  CHECK(p.fake.mistakes() == 0);
+}
+
+TEST_CASE("the highest epoch stays, also of a call that found nothing to do") {
+  ParkedProcess p;
+  p.Allocate(3_MiB);
+  REQUIRE(p.Pause(Policy::kHost, {}, {.epoch = 7}).result.ok());
+  CHECK(p.Prepare({.epoch = 9}).already);
+  CHECK(wire::ReadLedgerHeader(p.ledger->fd())->epoch == 9);
+  REQUIRE(p.freezer.Resume(3, 8).result.ok());
+  CHECK(wire::ReadLedgerHeader(p.ledger->fd())->epoch == 9);
+}
+
+TEST_CASE("a prepared process lets one call through and is prepared again") {
+  ParkedProcess p;
+  p.Allocate(3_MiB);
+  CHECK_FALSE(p.freezer.LetThrough(Deadline::InMs(100), Deadline::InMs(10)).result.ok());
+  REQUIRE(p.Prepare().result.ok());
+  const auto none = p.freezer.LetThrough(Deadline::InMs(5000), Deadline::InMs(10));
+  REQUIRE(none.result.ok());
+  CHECK(none.stats.let_through == 0);
+  std::atomic<int> passed{0};
+  std::thread application([&] {
+    for (int i = 0; i < 2; ++i) {
+      if (!Gate::Enter()) return;
+      ++passed;
+      Gate::Leave();
+    }
+  });
+  const auto one = p.freezer.LetThrough(Deadline::InMs(5000), Deadline::InMs(5000));
+  REQUIRE(one.result.ok());
+  CHECK(one.stats.let_through == 1);
+  CHECK(one.stats.pausable_bytes >= 3_MiB);
+  CHECK(passed == 1);
+  CHECK(p.Is(ProcessState::kPrepared));
+  REQUIRE(p.freezer.Abort().result.ok());
+  application.join();
+  CHECK(passed == 2);
+  CHECK(p.Runs());
 }
 
 TEST_CASE("pausing what is paused and resuming what runs says already") {

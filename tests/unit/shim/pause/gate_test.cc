@@ -2,6 +2,7 @@
 #include "shim/pause/gate.h"
 
 #include <catch2/catch.hpp>
+#include <chrono>
 #include <string>
 #include <thread>
 #include <vector>
@@ -16,17 +17,26 @@ Deadline Late() { return Deadline::InMs(10'000); }
 
 // True when `condition` came to hold in time. Asserts nothing itself: Catch2 knows one thread.
 template <typename Condition>
-bool Comes(Condition condition) {
-  for (const Deadline by = Late(); !condition();) {
+bool Comes(Condition condition, Deadline by = Late()) {
+  while (!condition()) {
     if (by.Passed()) return false;
     std::this_thread::yield();
   }
   return true;
 }
 
+// One call as an application makes it; false when the gate refuses it.
+template <typename Work>
+bool Pass(Work work, Gate::Call call = Gate::Call::kWork) {
+  if (!Gate::Enter(call)) return false;
+  work();
+  Gate::Leave();
+  return true;
+}
+
 TEST_CASE("an open gate lets calls in, nested ones too") {
-  Gate::Enter();
-  Gate::Enter();
+  REQUIRE(Gate::Enter());
+  REQUIRE(Gate::Enter());
   Gate::Leave();
   Gate::Leave();
   REQUIRE(Gate::Close(Late(), kNoCancel).ok());
@@ -38,11 +48,7 @@ TEST_CASE("an open gate lets calls in, nested ones too") {
 TEST_CASE("a thread at a closed gate waits until it opens") {
   REQUIRE(Gate::Close(Late(), kNoCancel).ok());
   std::atomic<bool> passed{false};
-  std::thread t([&] {
-    Gate::Enter();
-    passed = true;
-    Gate::Leave();
-  });
+  std::thread t([&] { Pass([&] { passed = true; }); });
   REQUIRE(Comes([] { return Gate::WaitingThreads() == 1; }));
   CHECK_FALSE(passed);
   Gate::Open();
@@ -54,18 +60,18 @@ TEST_CASE("a thread at a closed gate waits until it opens") {
 TEST_CASE("closing waits for the thread inside, and only until its deadline") {
   std::atomic<bool> inside{false}, leave{false};
   std::thread t([&] {
-    Gate::Enter();
-    Gate::Enter();
-    Gate::Leave();  // still inside: the outer call has not ended
-    inside = true;
-    Comes([&] { return leave.load(); });
-    Gate::Leave();
+    Pass([&] {
+      Pass([] {});  // still inside after it: the outer call has not ended
+      inside = true;
+      Comes([&] { return leave.load(); });
+    });
   });
   REQUIRE(Comes([&] { return inside.load(); }));
   const auto refused = Gate::Close(Soon(), kNoCancel);
   REQUIRE_FALSE(refused.ok());
   CHECK(std::string(refused.error().reason) == "BUSY");
-  CHECK_FALSE(Gate::IsClosed());
+  CHECK(Gate::IsClosed());
+  Gate::Open();
   bool closed = false;
   std::thread closer([&] { closed = Gate::Close(Late(), kNoCancel).ok(); });
   REQUIRE(Comes([] { return Gate::IsClosed(); }));
@@ -79,10 +85,10 @@ TEST_CASE("closing waits for the thread inside, and only until its deadline") {
 TEST_CASE("closing stops soon after a cancel") {
   std::atomic<bool> inside{false}, leave{false}, cancel{false};
   std::thread t([&] {
-    Gate::Enter();
-    inside = true;
-    Comes([&] { return leave.load(); });
-    Gate::Leave();
+    Pass([&] {
+      inside = true;
+      Comes([&] { return leave.load(); });
+    });
   });
   REQUIRE(Comes([&] { return inside.load(); }));
   std::thread canceller([&] {
@@ -92,7 +98,7 @@ TEST_CASE("closing stops soon after a cancel") {
   const auto r = Gate::Close(Deadline::InMs(60'000), cancel);
   REQUIRE_FALSE(r.ok());
   CHECK(r.error().code == Code::kCancelled);
-  CHECK_FALSE(Gate::IsClosed());
+  Gate::Open();
   leave = true;
   t.join();
   canceller.join();
@@ -104,12 +110,13 @@ TEST_CASE("captures under way finish first, new ones wait until the gate opens")
   const auto refused = Gate::Close(Soon(), kNoCancel);
   REQUIRE_FALSE(refused.ok());
   CHECK(std::string(refused.error().reason) == "CAPTURE_ACTIVE");
+  CHECK_FALSE(Gate::IsClosed());
+  Gate::Open();
 
   bool closed = false;
   std::thread closer([&] { closed = Gate::Close(Late(), kNoCancel).ok(); });
   // The capturing thread goes on: what it records passes the gate.
-  Gate::Enter();
-  Gate::Leave();
+  REQUIRE(Pass([] {}));
   Gate::CaptureEnded(a);
   Gate::CaptureEnded(a);  // a stream that does not capture: nothing happens
   closer.join();
@@ -127,6 +134,110 @@ TEST_CASE("captures under way finish first, new ones wait until the gate opens")
   CHECK(began);
 }
 
+TEST_CASE("calls are let through one at a time, in the order in which they came") {
+  REQUIRE(Gate::Close(Late(), kNoCancel).ok());
+  constexpr uint32_t kThreads = 5;
+  std::atomic<uint32_t> passed{0};
+  std::vector<uint32_t> order(kThreads);
+  std::vector<std::thread> threads;
+  for (uint32_t i = 0; i < kThreads; ++i) {
+    threads.emplace_back([&, i] { Pass([&] { order[passed++] = i; }); });
+    REQUIRE(Comes([&] { return Gate::WaitingThreads() == i + 1; }));
+  }
+  // A waiter is counted just before it sleeps; one that came later must not be asleep first.
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  for (uint32_t i = 0; i < kThreads; ++i) {
+    const auto let = Gate::LetOne(Late(), Late(), kNoCancel);
+    REQUIRE(let.ok());
+    CHECK(*let);
+    CHECK(passed == i + 1);
+    CHECK(order[i] == i);
+    CHECK(Gate::IsClosed());
+  }
+  const auto none = Gate::LetOne(Soon(), Late(), kNoCancel);
+  REQUIRE(none.ok());
+  CHECK_FALSE(*none);
+  for (auto& t : threads) t.join();
+  Gate::Open();
+}
+
+TEST_CASE("one that comes late is let through, and what it leaves behind is nothing") {
+  REQUIRE(Gate::Close(Late(), kNoCancel).ok());
+  std::atomic<int> passed{0};
+  std::thread late([&] {
+    Comes([] { return false; }, Soon());
+    Pass([&] { ++passed; });
+    Pass([&] { ++passed; });
+  });
+  const auto let = Gate::LetOne(Late(), Late(), kNoCancel);
+  REQUIRE(let.ok());
+  CHECK(*let);
+  REQUIRE(Comes([] { return Gate::WaitingThreads() == 1; }));
+  CHECK(passed == 1);
+  Gate::Open();
+  late.join();
+  CHECK(passed == 2);
+}
+
+TEST_CASE("a call let through that stays inside is an error, with the gate closed") {
+  REQUIRE(Gate::Close(Late(), kNoCancel).ok());
+  std::atomic<bool> leave{false};
+  std::thread t([&] { Pass([&] { Comes([&] { return leave.load(); }); }); });
+  const auto let = Gate::LetOne(Late(), Soon(), kNoCancel);
+  REQUIRE_FALSE(let.ok());
+  CHECK(std::string(let.error().reason) == "BUSY");
+  CHECK(Gate::IsClosed());
+  leave = true;
+  t.join();
+  Gate::Open();
+}
+
+TEST_CASE("a capture that alone waits is let begin, and all goes through until it has ended") {
+  const auto stream = reinterpret_cast<CUstream>(0x30);
+  REQUIRE(Gate::Close(Late(), kNoCancel).ok());
+  std::atomic<bool> recorded{false};
+  std::thread capturer([&] {
+    Gate::CaptureBegins(stream);
+    recorded = Pass([] {}) && Pass([] {});
+    Gate::CaptureEnded(stream);
+  });
+  REQUIRE(Comes([] { return Gate::WaitingThreads() == 1; }));
+  const auto let = Gate::LetOne(Deadline::InMs(200), Late(), kNoCancel);
+  REQUIRE(let.ok());
+  CHECK(recorded);
+  CHECK(Gate::IsClosed());
+  capturer.join();
+  Gate::Open();
+}
+
+TEST_CASE("a settled pause lets frees pass and fails work where that was asked for") {
+  REQUIRE(Gate::Close(Late(), kNoCancel).ok());
+  std::atomic<int> refused{0};
+  std::thread waiting([&] { refused += Pass([] {}) ? 0 : 1; });
+  REQUIRE(Comes([] { return Gate::WaitingThreads() == 1; }));
+  Gate::Settle(wire::GatedWork::kFail, wire::GatedAllocations::kPass);
+  waiting.join();
+  CHECK(refused == 1);
+  CHECK_FALSE(Pass([] {}));
+  CHECK(Pass([] {}, Gate::Call::kAllocation));
+  CHECK(Pass([] {}, Gate::Call::kFree));
+  Gate::Open();
+  CHECK(Pass([] {}));
+}
+
+TEST_CASE("a settled pause holds allocations like work unless told otherwise") {
+  REQUIRE(Gate::Close(Late(), kNoCancel).ok());
+  Gate::Settle(wire::GatedWork::kBlock, wire::GatedAllocations::kAsWork);
+  CHECK(Pass([] {}, Gate::Call::kFree));
+  std::atomic<bool> passed{false};
+  std::thread t([&] { Pass([&] { passed = true; }, Gate::Call::kAllocation); });
+  REQUIRE(Comes([] { return Gate::WaitingThreads() == 1; }));
+  CHECK_FALSE(passed);
+  Gate::Open();
+  t.join();
+  CHECK(passed);
+}
+
 // Each round closes the gate under load and reads plain memory that only gated threads write: a
 // thread that slipped in is a wrong count here and a data race under tsan.
 TEST_CASE("no thread is ever inside while the gate is closed") {
@@ -140,10 +251,10 @@ TEST_CASE("no thread is ever inside while the gate is closed") {
   for (int i = 0; i < kThreads; ++i) {
     threads.emplace_back([&, i] {
       while (!stop) {
-        Gate::Enter();
-        counts[size_t(i)].entered.fetch_add(1, std::memory_order_relaxed);
-        counts[size_t(i)].left.fetch_add(1, std::memory_order_relaxed);
-        Gate::Leave();
+        Pass([&] {
+          counts[size_t(i)].entered.fetch_add(1, std::memory_order_relaxed);
+          counts[size_t(i)].left.fetch_add(1, std::memory_order_relaxed);
+        });
       }
     });
   }
@@ -174,10 +285,7 @@ TEST_CASE("no thread is ever inside while the gate is closed") {
 
 TEST_CASE("slots of ended threads are used again") {
   for (int i = 0; i < 2000; ++i) {
-    std::thread([] {
-      Gate::Enter();
-      Gate::Leave();
-    }).join();
+    std::thread([] { Pass([] {}); }).join();
   }
   REQUIRE(Gate::Close(Late(), kNoCancel).ok());
   Gate::Open();

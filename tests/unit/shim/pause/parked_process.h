@@ -30,7 +30,7 @@ class ParkedProcess {
         ledger(std::move(*LedgerWriter::Create())),
         pool(driver),
         heap(driver, *ledger),
-        drain(driver, contexts, heap.implicit_wait()),
+        drain(driver, contexts, streams, heap.implicit_wait()),
         freezer(driver, heap, *ledger, pool, drain, FaultyEngine::Make) {
     FaultyEngine::plan.Reset();
     Gate::Init();
@@ -85,15 +85,16 @@ class ParkedProcess {
                        [but](const Buffer& b) { return b.tag == but || Right(b); });
   }
 
-  Freezer::Outcome Prepare() {
+  Freezer::Outcome Prepare(const Freezer::GateOrder& order = {}) {
     freezer.ClearAbort();
-    return freezer.Prepare(Deadline::InMs(5000));
+    return freezer.Prepare(Deadline::InMs(5000), order);
   }
   // Prepares and commits, with files of their own for what goes to disk.
-  Freezer::Outcome Pause(wire::Policy policy, EvictionPlan plan = {}) {
+  Freezer::Outcome Pause(wire::Policy policy, EvictionPlan plan = {},
+                         const Freezer::GateOrder& order = {}) {
     if (plan.host_bytes == 0 && policy != wire::Policy::kDisk) plan.host_bytes = 4_GiB;
     plan.policy = policy;
-    auto prepared = Prepare();
+    auto prepared = Prepare(order);
     if (!prepared.result.ok()) return prepared;
     std::vector<Fd> files;
     if (policy == wire::Policy::kDisk || policy == wire::Policy::kAuto) {
@@ -128,6 +129,7 @@ class ParkedProcess {
   FakeDriver fake;
   Driver driver;  // may be changed before anything is called
   Contexts contexts;
+  Streams streams;
   std::unique_ptr<LedgerWriter> ledger;
   HostPool pool;  // before the heap, whose ranges may hold blocks of it
   Heap heap;
