@@ -48,6 +48,21 @@ absl::Status ExplainShortage(const absl::Status& failed, const std::vector<Membe
   return Annotate(failed, text, metadata);
 }
 
+// STALE_EPOCH when a caller with a higher epoch has moved one of them. 0: the caller has none.
+absl::Status CheckEpoch(const ProcessList& processes, uint64_t epoch) {
+  if (epoch == 0) return absl::OkStatus();
+  for (const auto& process : processes) {
+    const ProcessView view = process->View();
+    if (!view.ledger || view.ledger->epoch <= epoch) continue;
+    const std::string newer = std::to_string(view.ledger->epoch);
+    return Fail(absl::StatusCode::kFailedPrecondition, "STALE_EPOCH",
+                Cat("process ", process->pid(), " was moved by a caller of epoch ", newer,
+                    "; this request has ", epoch),
+                {{"pid", std::to_string(process->pid())}, {"epoch", newer}});
+  }
+  return absl::OkStatus();
+}
+
 // Members for the processes. Those that are at `goal` are done already; BUSY when one is moving by
 // itself, as after the loss of its last daemon.
 absl::StatusOr<std::vector<Member>> MembersFor(const ProcessList& processes, ProcessState goal) {
@@ -126,6 +141,7 @@ class NodeState::Movement {
       // Commit's reply begins where Prepare's ended.
       outcome.stats.gate_ns = std::max(outcome.stats.gate_ns, member.prepared.stats.gate_ns);
       outcome.stats.drain_ns = std::max(outcome.stats.drain_ns, member.prepared.stats.drain_ns);
+      outcome.stats.let_through = member.prepared.stats.let_through;
     }
     const auto uuids = UuidsOf(member);
     for (const std::string& uuid : uuids) {
@@ -188,6 +204,7 @@ absl::StatusOr<Outcomes> NodeState::Pause(const Caller& caller, const PauseOrder
   if (!selected.ok()) return selected.status();
   const auto claim = to_.registry.Take(*selected);
   if (!claim.ok()) return claim.status();
+  if (auto s = CheckEpoch(*selected, order.epoch); !s.ok()) return s;
   auto members = MembersFor(*selected, ProcessState::kPaused);
   if (!members.ok()) return members.status();
 
@@ -214,13 +231,13 @@ absl::StatusOr<Outcomes> NodeState::Pause(const Caller& caller, const PauseOrder
 absl::Status NodeState::Evict(std::vector<Member>& members, std::vector<Scratch::Use>& uses,
                               const PauseOrder& order) {
   HostBudget::Booking booking(to_.budget);
-  Transition transition(members, to_.events, limits_);
+  Transition transition(members, to_.events, limits_, order.epoch);
   // Before anything moves: host memory is booked and the disk preallocated by what the ledgers say.
   if (auto s = Provide(members, uses, order, booking); !s.ok()) return s;
   if (std::all_of(members.begin(), members.end(), [](const Member& m) { return m.already; })) {
     return absl::OkStatus();
   }
-  if (auto s = transition.Prepare(order.gate, order.drain_timeout_ns); !s.ok()) return s;
+  if (auto s = transition.Prepare(order.gate); !s.ok()) return s;
   // The application went on allocating until its gate closed; now the figures are exact.
   if (auto s = Provide(members, uses, order, booking); !s.ok()) {
     transition.Abort();
@@ -264,6 +281,7 @@ absl::StatusOr<Outcomes> NodeState::Resume(const Caller& caller, const ResumeOrd
   if (!selected.ok()) return selected.status();
   const auto claim = to_.registry.Take(*selected);
   if (!claim.ok()) return claim.status();
+  if (auto s = CheckEpoch(*selected, order.epoch); !s.ok()) return s;
   auto members = MembersFor(*selected, ProcessState::kRunning);
   if (!members.ok()) return members.status();
   if (order.release_host) {
@@ -271,7 +289,7 @@ absl::StatusOr<Outcomes> NodeState::Resume(const Caller& caller, const ResumeOrd
     for (Member& member : *members) member.already = false;
   }
   Movement movement(to_.gpus, *members);
-  Transition transition(*members, to_.events, limits_);
+  Transition transition(*members, to_.events, limits_, order.epoch);
   if (auto s = transition.Resume(order.release_host); !s.ok()) {
     return ReasonOf(s) == "GPU_MEMORY" ? ExplainShortage(s, *members, to_.gpus) : s;
   }

@@ -12,7 +12,7 @@ absl::Status Check(const PauseOrder& order) {
     return Fail(absl::StatusCode::kInvalidArgument, "BAD_SIZE", what);
   };
   if (auto s = CheckPolicies(order.policies); !s.ok()) return s;
-  if (order.drain_timeout_ns == 0) return bad_size("drain_timeout must be more than zero");
+  if (order.gate.drain_timeout_ns == 0) return bad_size("drain_timeout must be more than zero");
   // The chunk is host memory pinned for staging; the shim takes multiples of a GPU page.
   if (order.chunk_bytes < 16_MiB || order.chunk_bytes > 4_GiB) {
     return bad_size(Cat("chunk_bytes is ", order.chunk_bytes, ", must be from 16 MiB to 4 GiB"));

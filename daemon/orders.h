@@ -12,18 +12,28 @@
 
 namespace parkade::daemon {
 
+// How the gates close for a pause, and what happens at them.
+struct GateOrder {
+  wire::GateMode mode = wire::GateMode::kClosed;
+  wire::GatedWork work = wire::GatedWork::kBlock;
+  wire::GatedAllocations allocations = wire::GatedAllocations::kAsWork;
+  uint64_t drain_timeout_ns = 30'000'000'000;
+};
+
 struct PauseOrder {
   Selector selector;
   Policies policies;
-  wire::GateMode gate = wire::GateMode::kClosed;
-  uint64_t drain_timeout_ns = 30'000'000'000;
+  GateOrder gate;
   std::string scratch_base;  // empty: none named
   Bytes chunk_bytes = 256_MiB;
+  uint64_t epoch = 0;  // of the caller; 0: it has none
 };
 
 struct ResumeOrder {
   Selector selector;
   bool release_host = false;
+  uint64_t epoch = 0;
+  uint64_t wait_timeout_ns = 0;  // for free HBM
 };
 
 // Ranges that need no look at the node. INVALID_ARGUMENT: BAD_POLICY, UNKNOWN_TAG, BAD_SIZE.
@@ -43,6 +53,7 @@ struct Outcome {
   bool already = false;
   wire::ProcessState state = wire::ProcessState::kRunning;
   wire::Stats stats{};
+  double wait_seconds = 0;  // for free HBM
   double total_seconds = 0;
   Bytes residue_bytes = 0;  // the driver still counts for it; 0: unknown
   std::vector<GpuChange> gpus;

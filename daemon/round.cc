@@ -11,6 +11,7 @@ void Round::Give(size_t slot, Answer answer) {
   if (!answer.status.ok()) failed_ = true;
   answers_[slot] = std::move(answer);
   ++count_;
+  ++total_;
   given_.NotifyAll();
 }
 
@@ -26,6 +27,18 @@ bool Round::Wait(Deadline by, bool failure_ends) {
 bool Round::WaitAll(Deadline by) { return Wait(by, false); }
 
 bool Round::WaitAllOrFailure(Deadline by) { return Wait(by, true); }
+
+uint64_t Round::WaitForMore(uint64_t seen, Deadline by) {
+  const MutexLock lock(mu_);
+  while (total_ <= seen && !by.Passed()) given_.WaitUntil(mu_, by);
+  return total_;
+}
+
+void Round::Reopen(size_t slot) {
+  const MutexLock lock(mu_);
+  answers_[slot].reset();
+  --count_;
+}
 
 std::vector<std::optional<Answer>> Round::answers() const {
   const MutexLock lock(mu_);

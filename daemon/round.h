@@ -1,4 +1,4 @@
-// Round: one message to each of several processes, and their answers.
+// Round: messages to several processes, one at a time to each, and their answers.
 #pragma once
 
 #include <optional>
@@ -21,12 +21,18 @@ class Round {
  public:
   explicit Round(size_t processes) : answers_(processes) {}
 
-  // Any thread. The first answer to a slot counts.
+  // Any thread. The first answer to a message counts.
   void Give(size_t slot, Answer answer) EXCLUDES(mu_);
 
   // Each waits until `by` at most; true when what it waits for is there.
   bool WaitAll(Deadline by) EXCLUDES(mu_);           // every slot has its answer
   bool WaitAllOrFailure(Deadline by) EXCLUDES(mu_);  // that, or one of them is a failure
+
+  // Waits until more answers than `seen` have come since the beginning, or until `by`. Returns how
+  // many have.
+  uint64_t WaitForMore(uint64_t seen, Deadline by) EXCLUDES(mu_);
+  // The slot, which has its answer, waits for that to another message.
+  void Reopen(size_t slot) EXCLUDES(mu_);
 
   // Slots without an answer are empty.
   std::vector<std::optional<Answer>> answers() const EXCLUDES(mu_);
@@ -37,7 +43,8 @@ class Round {
   mutable Mutex mu_;  // innermost
   CondVar given_;
   std::vector<std::optional<Answer>> answers_ GUARDED_BY(mu_);
-  size_t count_ GUARDED_BY(mu_) = 0;
+  size_t count_ GUARDED_BY(mu_) = 0;    // of answers_ that are there
+  uint64_t total_ GUARDED_BY(mu_) = 0;  // ever given
   bool failed_ GUARDED_BY(mu_) = false;
 };
 

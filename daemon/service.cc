@@ -111,9 +111,11 @@ grpc::Status ControlService::Resume(grpc::ServerContext* context, const v1::Resu
   const uint64_t arrived_ns = MonotonicNs();
   const auto caller = to_.authority.CallerOf(context->peer());
   if (!caller.ok()) return ToGrpc(caller.status());
+  const auto order = Read(*request);
+  if (!order.ok()) return ToGrpc(order.status());
   return AnswerWith(to_.operations.Run(
                         caller->uid, request->request_id(), Canonical(*request), AnswerBy(*context),
-                        [&node = to_.node, caller = *caller, order = Read(*request), arrived_ns] {
+                        [&node = to_.node, caller = *caller, order = *order, arrived_ns] {
                           return node.Resume(caller, order, arrived_ns);
                         }),
                     response);

@@ -32,8 +32,29 @@ absl::StatusOr<wire::Policy> ReadPolicy(int policy) {
   }
 }
 
-// The states have the same numbers on both sides, which service_text_test holds.
+// The states and the ways of a gate have the same numbers on both sides, which service_text_test
+// holds.
 v1::ProcessState WriteState(wire::ProcessState state) { return v1::ProcessState(state); }
+
+// Keeps the default where the request says nothing.
+template <typename Ours>
+absl::Status ReadChoice(int value, bool (*known)(uint32_t), std::string_view name, Ours* choice) {
+  if (value == 0) return absl::OkStatus();
+  if (value < 0 || !known(uint32_t(value))) return BadPolicy(Cat("unknown ", name, " ", value));
+  *choice = Ours(value);
+  return absl::OkStatus();
+}
+
+// BAD_SIZE when it is negative or a year and more: as good as for ever, and far from where
+// nanoseconds overflow.
+absl::StatusOr<uint64_t> ReadNs(const google::protobuf::Duration& in, std::string_view name) {
+  constexpr int64_t kYear = 365 * 24 * 3600;
+  if (in.seconds() < 0 || in.nanos() < 0 || in.seconds() >= kYear) {
+    return Fail(absl::StatusCode::kInvalidArgument, "BAD_SIZE",
+                Cat(name, " must not be negative, and less than a year"));
+  }
+  return uint64_t(in.seconds()) * 1'000'000'000 + uint64_t(in.nanos());
+}
 
 const char* PlaceName(wire::Place place) {
   switch (place) {
@@ -90,25 +111,29 @@ absl::StatusOr<PauseOrder> Read(const v1::PauseRequest& in) {
     if (!policy.ok()) return policy.status();
     out.policies.by_tag[tag] = *policy;
   }
-  if (in.gate_mode() != v1::GATE_MODE_UNSPECIFIED && in.gate_mode() != v1::GATE_MODE_CLOSED) {
-    return BadPolicy(Cat("unknown gate mode ", int(in.gate_mode())));
+  for (const absl::Status& s :
+       {ReadChoice(in.gate_mode(), wire::IsGateMode, "gate mode", &out.gate.mode),
+        ReadChoice(in.gated_work(), wire::IsGatedWork, "way of gated work", &out.gate.work),
+        ReadChoice(in.gated_allocations(), wire::IsGatedAllocations, "way of gated allocations",
+                   &out.gate.allocations)}) {
+    if (!s.ok()) return s;
   }
   if (in.has_drain_timeout()) {
-    const auto& timeout = in.drain_timeout();
-    // A year is as good as for ever, and far from where nanoseconds overflow.
-    constexpr int64_t kYear = 365 * 24 * 3600;
-    if (timeout.seconds() < 0 || timeout.nanos() < 0 || timeout.seconds() > kYear) {
-      return Fail(absl::StatusCode::kInvalidArgument, "BAD_SIZE",
-                  "drain_timeout must be more than zero and less than a year");
-    }
-    out.drain_timeout_ns = uint64_t(timeout.seconds()) * 1'000'000'000 + uint64_t(timeout.nanos());
+    const auto timeout = ReadNs(in.drain_timeout(), "drain_timeout");
+    if (!timeout.ok()) return timeout.status();
+    out.gate.drain_timeout_ns = *timeout;
   }
   out.scratch_base = in.scratch_base();
   if (in.chunk_bytes() != 0) out.chunk_bytes = in.chunk_bytes();
+  out.epoch = in.epoch();
   return out;
 }
 
-ResumeOrder Read(const v1::ResumeRequest& in) { return {Read(in.selector()), in.release_host()}; }
+absl::StatusOr<ResumeOrder> Read(const v1::ResumeRequest& in) {
+  const auto timeout = ReadNs(in.wait_timeout(), "wait_timeout");
+  if (!timeout.ok()) return timeout.status();
+  return ResumeOrder{Read(in.selector()), in.release_host(), in.epoch(), *timeout};
+}
 
 void Write(const ProcessView& in, v1::Process* out) {
   out->set_pid(in.identity.pid);
@@ -140,6 +165,11 @@ void Write(const ProcessView& in, v1::Process* out) {
   out->set_allocation_count(h.allocations - std::min(h.frees, h.allocations));
   out->set_gated_threads(h.gated_threads);
   out->set_unhooked_names(h.unhooked_names);
+  // A shim's word: what is no mode is not shown.
+  if (h.gate_mode <= UINT32_MAX && wire::IsGateMode(uint32_t(h.gate_mode))) {
+    out->set_gate_mode(v1::GateMode(h.gate_mode));
+  }
+  out->set_epoch(h.epoch);
   const bool moves =
       in.state == wire::ProcessState::kEvicting || in.state == wire::ProcessState::kRestoring;
   // Without a transition of its own the ledger still has the figures of the last one.
@@ -213,6 +243,8 @@ void Write(const Outcome& in, v1::TransitionResult* out) {
   out->set_move_seconds(seconds(in.stats.move_ns));
   out->set_total_seconds(in.total_seconds);
   out->set_residue_bytes(in.residue_bytes);
+  out->set_let_through(in.stats.let_through);
+  out->set_wait_seconds(in.wait_seconds);
   for (const GpuChange& gpu : in.gpus) {
     auto* change = out->add_gpus();
     change->set_uuid(gpu.uuid);

@@ -15,7 +15,7 @@ namespace parkade::daemon {
 Selector Read(const v1::Selector& in);
 // INVALID_ARGUMENT (BAD_POLICY, BAD_SIZE) for what has no counterpart here.
 absl::StatusOr<PauseOrder> Read(const v1::PauseRequest& in);
-ResumeOrder Read(const v1::ResumeRequest& in);
+absl::StatusOr<ResumeOrder> Read(const v1::ResumeRequest& in);
 
 void Write(const ProcessView& in, v1::Process* out);
 void WriteDetails(const wire::LedgerView& in, v1::GetProcessResponse* out);

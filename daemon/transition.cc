@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "common/text.h"
+#include "daemon/preparation.h"
 #include "daemon/status.h"
 #include "daemon/words.h"
 
@@ -34,6 +35,11 @@ wire::Commit CommitFor(const Member& member, const Transition::Eviction& evictio
   // next daemon learns of it from the shim.
   if (const auto held = member.process->scratch()) CopyText(commit.scratch, held->path());
   return commit;
+}
+
+// Its bytes are not all in HBM, and it stays so until somebody resumes it.
+bool IsOut(ProcessState state) {
+  return state == ProcessState::kPaused || state == ProcessState::kPartlyMoved;
 }
 
 // What a process's progress is measured by.
@@ -75,28 +81,15 @@ absl::Status Transition::FirstFailure(const Answers& answers, std::string_view u
   return absl::OkStatus();
 }
 
-absl::Status Transition::Prepare(wire::GateMode gate, uint64_t drain_timeout_ns) {
-  const auto round = Send([](const Member& m) { return !m.already; },
-                          [&](Member& m, const auto& r, size_t slot) {
-                            auto prepare = wire::Make<wire::Prepare>();
-                            prepare.drain_timeout_ns = drain_timeout_ns;
-                            prepare.gate_mode = uint32_t(gate);
-                            Tell(m, ProcessState::kPreparing);
-                            m.process->Send(prepare, r, slot);
-                          });
-  const uint64_t answer_ns = limits_.answer_ms * 1'000'000;
-  round->WaitAllOrFailure(Deadline::InNs(drain_timeout_ns + answer_ns));
-  const Answers answers = round->answers();
-  if (auto failed = FirstFailure(answers, "did not answer in time"); !failed.ok()) {
-    return Undo(failed);
+absl::Status Transition::Prepare(const GateOrder& gate) {
+  std::vector<const Member*> moving;
+  for (const Member& m : members_) {
+    if (!m.already) moving.push_back(&m);
   }
-  for (size_t i = 0; i < answers.size(); ++i) {
-    if (!answers[i]->reply) continue;
-    Member& m = members_[i];
-    m.prepared = *answers[i]->reply;
-    m.already = m.prepared.already != 0;
-    Tell(m, ProcessState(m.prepared.state));
-  }
+  for (const Member* m : moving) Tell(*m, ProcessState::kPreparing);
+  Preparation preparation(members_, gate, epoch_, limits_.answer_ms);
+  if (auto failed = preparation.Run(); !failed.ok()) return Undo(failed);
+  for (const Member* m : moving) Tell(*m, ProcessState(m->prepared.state));
   return absl::OkStatus();
 }
 
@@ -159,8 +152,7 @@ absl::Status Transition::Undo(absl::Status why) {
   const auto is_out = [&](const Member& m) {
     const auto& answer = aborted[size_t(&m - members_.data())];
     if (!answer || !answer->reply) return false;
-    const auto state = ProcessState(answer->reply->state);
-    return state == ProcessState::kPaused || state == ProcessState::kPartlyMoved;
+    return IsOut(ProcessState(answer->reply->state));
   };
   const auto resumes = Send([&](const Member& m) { return !m.already && is_out(m); },
                             [&](Member& m, const auto& r, size_t slot) {
@@ -176,7 +168,10 @@ absl::Status Transition::Undo(absl::Status why) {
     if (m.already) continue;
     // One that does not answer is let go: without a daemon a shim undoes by itself.
     if (!aborted[i] || !resumed[i]) m.process->Drop();
-    if (is_out(m) && !(resumed[i] && resumed[i]->status.ok())) {
+    // One whose connection was lost when it was through cannot be brought back now; its ledger says
+    // where it is.
+    const bool lost_out = !is_out(m) && !m.process->ended() && IsOut(m.process->State());
+    if (lost_out || (is_out(m) && !(resumed[i] && resumed[i]->status.ok()))) {
       left_behind.push_back(m.process->pid());
     }
     events_.Publish(Event::Kind::kState, *m.process);
@@ -192,6 +187,7 @@ absl::Status Transition::Resume(bool release_host) {
                           [&](Member& m, const auto& r, size_t slot) {
                             auto resume = wire::Make<wire::Resume>();
                             resume.release_host = release_host ? 1 : 0;
+                            resume.epoch = epoch_;
                             Tell(m, ProcessState::kRestoring);
                             m.process->Send(resume, r, slot);
                           });

@@ -11,20 +11,11 @@
 #include "absl/status/status.h"
 #include "common/deadline.h"
 #include "daemon/events.h"
+#include "daemon/member.h"
+#include "daemon/orders.h"
 #include "daemon/planner.h"
-#include "daemon/process.h"
 
 namespace parkade::daemon {
-
-// One process of a transition.
-struct Member {
-  std::shared_ptr<Process> process;
-  bool already = false;  // it is where the transition leads; it gets no message
-  Grant grant;
-  std::shared_ptr<ScratchDirectory> scratch;  // null: no bytes of it go to disk
-  wire::Reply prepared{};
-  wire::Reply finished{};  // of Commit or Resume
-};
 
 class Transition {
  public:
@@ -34,13 +25,14 @@ class Transition {
     uint64_t undo_ms = 10'000;   // the same for an Abort
   };
 
-  // Both outlive it. The members are claimed for as long as it lives.
-  Transition(std::span<Member> members, Events& events, Limits limits)
-      : members_(members), events_(events), limits_(limits) {}
+  // Both outlive it. The members are claimed for as long as it lives. `epoch` is the caller's.
+  Transition(std::span<Member> members, Events& events, Limits limits, uint64_t epoch = 0)
+      : members_(members), events_(events), limits_(limits), epoch_(epoch) {}
 
-  // Closes all gates and drains, all at once. On failure every gate is open again and nothing has
-  // changed. Fills `prepared`; members that turn out to be paused become `already`.
-  absl::Status Prepare(wire::GateMode gate, uint64_t drain_timeout_ns);
+  // Closes all gates and drains, all at once, with calls let through where ranks wait for each
+  // other. On failure every gate is open again and nothing has changed. Fills `prepared`; members
+  // that turn out to be paused become `already`.
+  absl::Status Prepare(const GateOrder& gate);
 
   struct Eviction {
     Policies policies;
@@ -74,6 +66,7 @@ class Transition {
   std::span<Member> members_;
   Events& events_;
   const Limits limits_;
+  const uint64_t epoch_;
 };
 
 }  // namespace parkade::daemon

@@ -7,8 +7,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "common/text.h"
 #include "daemon/identity.h"
@@ -47,6 +49,8 @@ void FakeShim::WriteHeader() {
   h.state = state_.load();
   h.host_backup_bytes = h.host_pool_bytes = host_bytes_;
   h.disk_backup_bytes = disk_bytes_;
+  h.epoch = epoch_;
+  h.gate_mode = gate_mode_;
   memcpy(h.devices[0].uuid, kUuid, sizeof kUuid);
   h.devices[0].used = 1;
   for (const FakeAllocation& a : settings_.allocations) {
@@ -142,6 +146,11 @@ wire::Commit FakeShim::last_commit() const {
   return commit_;
 }
 
+wire::Prepare FakeShim::last_prepare() const {
+  const MutexLock lock(mu_);
+  return prepare_;
+}
+
 bool FakeShim::WaitFor(ProcessState wanted) const {
   for (const Deadline by = Deadline::InMs(5000); !by.Passed(); sched_yield()) {
     if (state() == wanted) return true;
@@ -152,9 +161,14 @@ bool FakeShim::WaitFor(ProcessState wanted) const {
 void FakeShim::Loop() {
   for (;;) {
     wire::Packet packet;
-    // An hour is longer than any test.
-    if (!channel_->Receive(&packet, Deadline::InMs(3'600'000)).ok()) break;
-    if (!Handle(packet)) break;
+    // An hour is longer than any test. While it drains it looks at the job again every ms.
+    const auto received = channel_->Receive(&packet, Deadline::InMs(draining_ ? 1 : 3'600'000));
+    if (draining_ && !LookAtDrain()) break;
+    if (received.ok() ? !Handle(packet) : received.error().code != Code::kDeadlineExceeded) break;
+  }
+  draining_.reset();
+  if (state() == ProcessState::kPrepared || state() == ProcessState::kPreparing) {
+    SetState(ProcessState::kRunning);
   }
   shutdown(channel_->fd(), SHUT_RDWR);
 }
@@ -169,8 +183,32 @@ bool FakeShim::Answer(uint64_t op_id, const Result<void>& result, bool already) 
     reply.code = uint32_t(result.error().code);
     CopyText(reply.reason, result.error().reason);
     CopyText(reply.message, result.error().what);
+    if (settings_.launches != nullptr) reply.device = 0;
   }
   return channel_->Send(reply, Deadline::InMs(5000)).ok();
+}
+
+bool FakeShim::LookAtDrain() {
+  FakeJob& job = *settings_.launches;
+  Draining& d = *draining_;
+  if (d.wants_call && job.launches(settings_.launch_rank)) {
+    job.Launch(settings_.launch_rank, 1);
+    stats_.let_through = 1;
+    d.wants_call = false;
+  }
+  const bool waits_for_call = d.wants_call && !d.arrival.Passed();
+  const uint64_t op_id = d.op_id;
+  if (!waits_for_call && job.Drained(settings_.launch_rank)) {
+    draining_.reset();
+    SetState(ProcessState::kPrepared);
+    return draining_act_ == Act::kDropAnswer
+               ? false
+               : Answer(op_id, {}) && draining_act_ != Act::kAnswerAndDrop;
+  }
+  if (!d.by.Passed()) return true;
+  draining_.reset();
+  SetState(ProcessState::kRunning);
+  return Answer(op_id, MakeError(Code::kFailedPrecondition, "BUSY", "launches have not ended"));
 }
 
 bool FakeShim::Handle(wire::Packet& packet) {
@@ -181,47 +219,92 @@ bool FakeShim::Handle(wire::Packet& packet) {
     ++counts_[header.type];
     if (const auto at = acts_.find(header.type); at != acts_.end()) act = at->second;
   }
-  if (act == Act::kDisconnect) return false;
-  if (act == Act::kHang) return true;
-  if (act == Act::kRefuse) {
-    // As the real one: a Prepare or Commit that fails leaves the process running.
-    if (header.type == wire::Type::kCommit) SetState(ProcessState::kRunning);
-    return Answer(header.op_id,
-                  MakeError(Code::kFailedPrecondition, "BUSY", "told to refuse this message"));
+  switch (act) {
+    case Act::kWork:
+      return Work(packet, act);
+    case Act::kRefuse:
+      // As the real one: a Prepare or Commit that fails leaves the process running.
+      if (header.type != wire::Type::kResume) SetState(ProcessState::kRunning);
+      return Answer(header.op_id,
+                    MakeError(Code::kFailedPrecondition, "BUSY", "told to refuse this message"));
+    case Act::kHang:
+      return true;
+    case Act::kDisconnect:
+      return false;
+    case Act::kDropAnswer:
+    case Act::kAnswerAndDrop:
+      return Work(packet, act) && draining_.has_value();
   }
+  return false;
+}
+
+// False: the connection is to end. An act other than kWork says how an answer is given.
+bool FakeShim::Work(wire::Packet& packet, Act act) {
+  const uint64_t op_id = packet.header().op_id;
+  const auto answer = [&](const Result<void>& result, bool already = false) {
+    return act == Act::kDropAnswer || Answer(op_id, result, already);
+  };
+  wire::Prepare prepare;
+  wire::LetThrough let_through;
   wire::Commit commit;
-  switch (header.type) {
-    case wire::Type::kPrepare:
-      stats_ = {};
-      if (state() == ProcessState::kPaused) return Answer(header.op_id, {}, true);
-      stats_.pausable_bytes = unlisted_;
-      for (const auto& a : settings_.allocations) stats_.pausable_bytes += Stored(a.bytes);
-      SetState(ProcessState::kPrepared);
-      return Answer(header.op_id, {});
-    case wire::Type::kCommit: {
-      if (!packet.Read(&commit)) return false;
-      {
-        const MutexLock lock(mu_);
-        commit_ = commit;
-      }
-      const auto result = Evict(packet, commit);
-      SetState(result.ok() ? ProcessState::kPaused : ProcessState::kRunning);
-      return Answer(header.op_id, result);
+  wire::Resume resume;
+  if (packet.Read(&prepare)) {
+    stats_ = {};
+    {
+      const MutexLock lock(mu_);
+      prepare_ = prepare;
     }
-    case wire::Type::kAbort:
-      if (state() == ProcessState::kPrepared) SetState(ProcessState::kRunning);
-      return Answer(header.op_id, {});
-    case wire::Type::kResume: {
-      const bool already = state() == ProcessState::kRunning;
-      stats_ = {};
-      host_bytes_ = disk_bytes_ = 0;
-      SetPlaces(wire::Place::kGpu);
-      SetState(ProcessState::kRunning);
-      return Answer(header.op_id, {}, already);
+    if (state() == ProcessState::kPaused) return answer({}, true);
+    stats_.pausable_bytes = unlisted_;
+    for (const auto& a : settings_.allocations) stats_.pausable_bytes += Stored(a.bytes);
+    epoch_ = std::max(epoch_, prepare.epoch);
+    gate_mode_ = prepare.gate_mode;
+    if (settings_.launches != nullptr) {
+      SetState(ProcessState::kPreparing);
+      draining_ = {op_id, Deadline::InNs(prepare.drain_timeout_ns), Deadline::InMs(0), false};
+      draining_act_ = act;
+      return LookAtDrain();
     }
-    default:
-      return Answer(header.op_id, {});
+    SetState(ProcessState::kPrepared);
+    return answer({});
   }
+  if (packet.Read(&let_through)) {
+    stats_.let_through = 0;
+    if (settings_.launches == nullptr) return answer({});
+    draining_ = {op_id, Deadline::InNs(let_through.drain_timeout_ns),
+                 Deadline::InNs(let_through.arrival_ns), true};
+    draining_act_ = act;
+    return LookAtDrain();
+  }
+  if (packet.Read(&commit)) {
+    {
+      const MutexLock lock(mu_);
+      commit_ = commit;
+    }
+    const auto result = Evict(packet, commit);
+    SetState(result.ok() ? ProcessState::kPaused : ProcessState::kRunning);
+    return answer(result);
+  }
+  if (packet.Read(&resume)) {
+    const bool already = state() == ProcessState::kRunning;
+    stats_ = {};
+    host_bytes_ = disk_bytes_ = 0;
+    epoch_ = std::max(epoch_, resume.epoch);
+    gate_mode_ = 0;
+    SetPlaces(wire::Place::kGpu);
+    SetState(ProcessState::kRunning);
+    return answer({}, already);
+  }
+  if (packet.header().type == wire::Type::kAbort) {
+    if (draining_) {
+      const uint64_t aborted = std::exchange(draining_, std::nullopt)->op_id;
+      SetState(ProcessState::kRunning);
+      if (!Answer(aborted, MakeError(Code::kAborted, "ABORTED", "the daemon gave up")))
+        return false;
+    }
+    if (state() == ProcessState::kPrepared) SetState(ProcessState::kRunning);
+  }
+  return answer({});
 }
 
 wire::Policy FakeShim::PolicyOf(const wire::Commit& commit, const std::string& tag) const {

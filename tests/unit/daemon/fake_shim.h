@@ -5,6 +5,7 @@
 #include <atomic>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -14,15 +15,18 @@
 #include "common/mutex.h"
 #include "proto/channel.h"
 #include "proto/ledger.h"
+#include "tests/unit/daemon/fake_job.h"
 
 namespace parkade::testing {
 
-// What it does instead of its work when a message comes.
+// What it does when a message comes.
 enum class Act {
   kWork,
-  kRefuse,      // answers with an error, state as before
-  kHang,        // answers nothing to it, goes on with the next
-  kDisconnect,  // closes the connection
+  kRefuse,         // answers with an error, state as before
+  kHang,           // answers nothing to it, goes on with the next
+  kDisconnect,     // closes the connection instead of working
+  kDropAnswer,     // does its work, then closes the connection without an answer
+  kAnswerAndDrop,  // does its work, answers, then closes the connection
 };
 
 struct FakeAllocation {
@@ -36,6 +40,8 @@ struct FakeShimSettings {
   int32_t rank = -1;
   std::string wanted_scratch_base = {};
   wire::Policy default_policy = wire::Policy::kHost;
+  FakeJob* launches = nullptr;  // null: nothing that takes time
+  size_t launch_rank = 0;       // its own in there
 };
 
 // All calls from the test's thread; Serve runs on a thread of its own.
@@ -47,12 +53,14 @@ class FakeShim {
   // A Hello that tells the truth about this process.
   wire::Hello MakeHello() const;
   int ledger() const { return ledger_.get(); }
+  int32_t rank() const { return settings_.rank; }
 
   // Connects to the daemon's socket, says Hello, waits for its Welcome, and serves.
   Result<void> Connect(const std::string& path);
   // Serves a channel on which Hello and Welcome are past.
   void Serve(wire::Channel channel);
-  // Ends the connection from this side.
+  // Ends the connection from this side. Alone, it does as a shim does: a closed gate opens, what is
+  // paused stays so.
   void Disconnect();
 
   // From the next message of that type on.
@@ -66,10 +74,22 @@ class FakeShim {
   // Messages of a type that have come.
   int Count(wire::Type type) const EXCLUDES(mu_);
   wire::Commit last_commit() const EXCLUDES(mu_);
+  wire::Prepare last_prepare() const EXCLUDES(mu_);
 
  private:
+  // A Prepare or LetThrough whose launches still run.
+  struct Draining {
+    uint64_t op_id;
+    Deadline by;
+    Deadline arrival;  // LetThrough: no call came by then
+    bool wants_call;   // of it: none has come yet
+  };
+
   void Loop();
   bool Handle(wire::Packet& packet);
+  bool Work(wire::Packet& packet, Act act);
+  // Looks how far `draining_` is. False: the connection is to end.
+  bool LookAtDrain();
   bool Answer(uint64_t op_id, const Result<void>& result, bool already = false);
   Result<void> Evict(wire::Packet& packet, const wire::Commit& commit);
   void SetState(wire::ProcessState state);
@@ -84,12 +104,16 @@ class FakeShim {
   std::atomic<uint32_t> state_{uint32_t(wire::ProcessState::kRunning)};
   std::atomic<Bytes> unlisted_{0};
   Bytes host_bytes_ = 0, disk_bytes_ = 0;
+  uint64_t epoch_ = 0, gate_mode_ = 0;
   wire::Stats stats_{};
+  std::optional<Draining> draining_;  // the serving thread's
+  Act draining_act_ = Act::kWork;
   std::unique_ptr<wire::Channel> channel_;
   mutable Mutex mu_;
   std::map<wire::Type, Act> acts_ GUARDED_BY(mu_);
   std::map<wire::Type, int> counts_ GUARDED_BY(mu_);
   wire::Commit commit_ GUARDED_BY(mu_){};
+  wire::Prepare prepare_ GUARDED_BY(mu_){};
   std::thread thread_;
 };
 

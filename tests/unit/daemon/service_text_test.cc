@@ -47,9 +47,46 @@ TEST_CASE("an empty request is an order with the defaults") {
   const auto order = Read(v1::PauseRequest());
   REQUIRE(order.ok());
   CHECK_FALSE(order->policies.all.has_value());
-  CHECK(order->drain_timeout_ns == 30'000'000'000);
+  CHECK(order->gate.drain_timeout_ns == 30'000'000'000);
   CHECK(order->chunk_bytes == 256_MiB);
   CHECK(order->selector.empty());
+}
+
+TEST_CASE("what a request says of gates, epochs and waiting arrives") {
+  v1::PauseRequest pause;
+  pause.set_gate_mode(v1::GATE_MODE_OPEN);
+  pause.set_gated_work(v1::GATED_WORK_FAIL);
+  pause.set_gated_allocations(v1::GATED_ALLOCATIONS_PASS);
+  pause.set_epoch(UINT64_MAX);
+  const auto order = Read(pause);
+  REQUIRE(order.ok());
+  CHECK(order->gate.mode == wire::GateMode::kOpen);
+  CHECK(order->gate.work == wire::GatedWork::kFail);
+  CHECK(order->gate.allocations == wire::GatedAllocations::kPass);
+  CHECK(order->epoch == UINT64_MAX);
+  v1::ResumeRequest resume;
+  resume.set_epoch(3);
+  resume.mutable_wait_timeout()->set_seconds(2);
+  const auto back = Read(resume);
+  REQUIRE(back.ok());
+  CHECK(back->epoch == 3);
+  CHECK(back->wait_timeout_ns == 2'000'000'000);
+  CHECK(Read(v1::ResumeRequest())->wait_timeout_ns == 0);
+}
+
+TEST_CASE("a process shows the mode of its gate and its epoch, and no mode that cannot be") {
+  ProcessView view;
+  view.ledger.emplace();
+  view.ledger->epoch = 9;
+  view.ledger->gate_mode = uint64_t(wire::GateMode::kOpen);
+  v1::Process out;
+  Write(view, &out);
+  CHECK(out.epoch() == 9);
+  CHECK(out.gate_mode() == v1::GATE_MODE_OPEN);
+  view.ledger->gate_mode = uint64_t(1) << 32 | 1;
+  out.Clear();
+  Write(view, &out);
+  CHECK(out.gate_mode() == v1::GATE_MODE_UNSPECIFIED);
 }
 
 TEST_CASE("what has no counterpart is refused") {
@@ -62,6 +99,15 @@ TEST_CASE("what has no counterpart is refused") {
   in.Clear();
   in.set_gate_mode(v1::GateMode(9));
   CHECK(ReasonOf(Read(in).status()) == "BAD_POLICY");
+  in.Clear();
+  in.set_gated_work(v1::GatedWork(-1));
+  CHECK(ReasonOf(Read(in).status()) == "BAD_POLICY");
+  in.Clear();
+  in.set_gated_allocations(v1::GatedAllocations(3));
+  CHECK(ReasonOf(Read(in).status()) == "BAD_POLICY");
+  v1::ResumeRequest resume;
+  resume.mutable_wait_timeout()->set_seconds(-1);
+  CHECK(ReasonOf(Read(resume).status()) == "BAD_SIZE");
   in.Clear();
   in.mutable_drain_timeout()->set_nanos(-1);
   CHECK(ReasonOf(Read(in).status()) == "BAD_SIZE");

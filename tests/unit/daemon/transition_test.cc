@@ -1,98 +1,31 @@
 // Transitions over several processes that work, refuse, hang, disconnect and end.
 #include "daemon/transition.h"
 
-#include <sys/socket.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <catch2/catch.hpp>
 
 #include "daemon/status.h"
-#include "tests/unit/daemon/fake_shim.h"
+#include "tests/unit/daemon/wired_group.h"
 
 using namespace parkade;
 using namespace parkade::daemon;
 using testing::Act;
-using testing::FakeShim;
+using testing::kToHost;
+using testing::Wired;
 using wire::ProcessState;
 using wire::Type;
 
 namespace {
 
-// A process with its shim, and the thread that the listener would be.
-class Wired {
- public:
-  Wired(int number, testing::FakeShimSettings settings) : shim_(std::move(settings)) {
-    Identity identity;
-    identity.pid = identity.own_pid = number;
-    process_ = std::make_shared<Process>(identity, Fd());
-    int ends[2];
-    REQUIRE(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) == 0);
-    channel_ = std::make_shared<wire::Channel>(Fd(ends[0]));
-    process_->Connect({}, channel_, std::make_shared<const Fd>(dup(shim_.ledger())));
-    shim_.Serve(wire::Channel(Fd(ends[1])));
-    pump_ = std::thread([this] { Pump(); });
-  }
-  ~Wired() {
-    shim_.Disconnect();
-    pump_.join();
-  }
+using Group = testing::WiredGroup;
 
-  const std::shared_ptr<Process>& process() const { return process_; }
-  FakeShim& shim() { return shim_; }
-
- private:
-  void Pump() {
-    wire::Packet packet;
-    while (channel_->Receive(&packet, Deadline::InMs(3'600'000)).ok()) {
-      wire::Reply reply;
-      if (packet.Read(&reply)) process_->Deliver(channel_.get(), reply);
-    }
-    process_->Disconnect(channel_.get());
-  }
-
-  FakeShim shim_;
-  std::shared_ptr<Process> process_;
-  std::shared_ptr<wire::Channel> channel_;
-  std::thread pump_;
-};
-
-// Three processes of 1 MiB, and a transition over them.
-struct Group {
-  explicit Group(Transition::Limits chosen = {2000, 2000, 2000}) : limits(chosen) {
-    for (int i = 0; i < 3; ++i) {
-      wired.push_back(
-          std::make_unique<Wired>(100 + i, testing::FakeShimSettings{.allocations = {{1_MiB}}}));
-      Member member;
-      member.process = wired.back()->process();
-      member.grant.host = 1_MiB;
-      members.push_back(std::move(member));
-    }
-  }
-  Transition Begin() { return Transition(members, events, limits); }
-  FakeShim& shim(size_t i) { return wired[i]->shim(); }
-  bool AllAre(ProcessState state) {
-    for (const auto& w : wired) {
-      if (!w->shim().WaitFor(state)) return false;
-    }
-    return true;
-  }
-
-  Transition::Limits limits;
-  std::vector<std::unique_ptr<Wired>> wired;
-  std::vector<Member> members;
-  Events events;
-};
-
-constexpr uint64_t kDrainNs = 200'000'000;
-const Transition::Eviction kToHost{{wire::Policy::kHost, {}}, 256_MiB};
+const GateOrder kGate{.drain_timeout_ns = 200'000'000};
 
 }  // namespace
 
 TEST_CASE("a group is prepared, paused and resumed together") {
   Group group;
   auto transition = group.Begin();
-  REQUIRE(transition.Prepare(wire::GateMode::kClosed, kDrainNs).ok());
+  REQUIRE(transition.Prepare(kGate).ok());
   CHECK(group.AllAre(ProcessState::kPrepared));
   CHECK(group.members[0].prepared.stats.pausable_bytes == 1_MiB);
   REQUIRE(transition.Commit(kToHost).ok());
@@ -106,7 +39,7 @@ TEST_CASE("a group is prepared, paused and resumed together") {
 TEST_CASE("one refusal to prepare opens every gate, and nothing has moved") {
   Group group;
   group.shim(1).On(Type::kPrepare, Act::kRefuse);
-  const auto status = group.Begin().Prepare(wire::GateMode::kClosed, kDrainNs);
+  const auto status = group.Begin().Prepare(kGate);
   CHECK(ReasonOf(status) == "BUSY");
   CHECK(MetadataOf(status)["pid"] == "101");
   CHECK(group.AllAre(ProcessState::kRunning));
@@ -116,7 +49,7 @@ TEST_CASE("one refusal to prepare opens every gate, and nothing has moved") {
 TEST_CASE("a process that never answers Prepare holds nobody else") {
   Group group({100, 500, 300});
   group.shim(2).On(Type::kPrepare, Act::kHang);
-  const auto status = group.Begin().Prepare(wire::GateMode::kClosed, kDrainNs);
+  const auto status = group.Begin().Prepare(kGate);
   CHECK(status.code() == absl::StatusCode::kUnavailable);
   CHECK(MetadataOf(status)["pid"] == "102");
   CHECK(group.AllAre(ProcessState::kRunning));
@@ -126,7 +59,7 @@ TEST_CASE("one that does not even answer Abort is let go") {
   Group group({100, 300, 300});
   group.shim(2).On(Type::kPrepare, Act::kHang);
   group.shim(2).On(Type::kAbort, Act::kHang);
-  CHECK_FALSE(group.Begin().Prepare(wire::GateMode::kClosed, kDrainNs).ok());
+  CHECK_FALSE(group.Begin().Prepare(kGate).ok());
   CHECK(group.shim(0).WaitFor(ProcessState::kRunning));
   for (const Deadline by = Deadline::InMs(5000); !by.Passed();) {
     if (!group.members[2].process->connected()) break;
@@ -138,7 +71,7 @@ TEST_CASE("one that does not even answer Abort is let go") {
 TEST_CASE("a refusal to commit brings back those that were already paused") {
   Group group;
   auto transition = group.Begin();
-  REQUIRE(transition.Prepare(wire::GateMode::kClosed, kDrainNs).ok());
+  REQUIRE(transition.Prepare(kGate).ok());
   group.shim(1).On(Type::kCommit, Act::kRefuse);
   const auto status = transition.Commit(kToHost);
   CHECK(ReasonOf(status) == "BUSY");
@@ -148,7 +81,7 @@ TEST_CASE("a refusal to commit brings back those that were already paused") {
 TEST_CASE("a process that is lost while the group evicts brings the others back") {
   Group group;
   auto transition = group.Begin();
-  REQUIRE(transition.Prepare(wire::GateMode::kClosed, kDrainNs).ok());
+  REQUIRE(transition.Prepare(kGate).ok());
   group.shim(0).On(Type::kCommit, Act::kDisconnect);
   const auto status = transition.Commit(kToHost);
   CHECK(status.code() == absl::StatusCode::kUnavailable);
@@ -160,7 +93,7 @@ TEST_CASE("a process that is lost while the group evicts brings the others back"
 TEST_CASE("an eviction that stalls is undone") {
   Group group({2000, 300, 300});
   auto transition = group.Begin();
-  REQUIRE(transition.Prepare(wire::GateMode::kClosed, kDrainNs).ok());
+  REQUIRE(transition.Prepare(kGate).ok());
   group.shim(1).On(Type::kCommit, Act::kHang);
   const auto status = transition.Commit(kToHost);
   CHECK(ReasonOf(status) == "SHIM_STALLED");
@@ -171,7 +104,7 @@ TEST_CASE("an eviction that stalls is undone") {
 TEST_CASE("what cannot be brought back is named") {
   Group group;
   auto transition = group.Begin();
-  REQUIRE(transition.Prepare(wire::GateMode::kClosed, kDrainNs).ok());
+  REQUIRE(transition.Prepare(kGate).ok());
   group.shim(1).On(Type::kCommit, Act::kRefuse);
   group.shim(2).On(Type::kResume, Act::kRefuse);
   const auto status = transition.Commit(kToHost);
@@ -190,7 +123,7 @@ TEST_CASE("the end of a process ends every wait for it") {
     while (group.shim(1).Count(Type::kPrepare) == 0) sched_yield();
     group.members[1].process->End();
   });
-  const auto status = group.Begin().Prepare(wire::GateMode::kClosed, kDrainNs);
+  const auto status = group.Begin().Prepare(kGate);
   end.join();
   CHECK(ReasonOf(status) == "PROCESS_ENDED");
   CHECK(group.shim(0).WaitFor(ProcessState::kRunning));
@@ -200,7 +133,7 @@ TEST_CASE("the end of a process ends every wait for it") {
 TEST_CASE("a failed resume leaves the others running and names who stays paused") {
   Group group;
   auto transition = group.Begin();
-  REQUIRE(transition.Prepare(wire::GateMode::kClosed, kDrainNs).ok());
+  REQUIRE(transition.Prepare(kGate).ok());
   REQUIRE(transition.Commit(kToHost).ok());
   group.shim(1).On(Type::kResume, Act::kRefuse);
   auto back = group.Begin();
@@ -217,10 +150,10 @@ TEST_CASE("a process that turns out to be paused is left alone") {
   std::vector<Member> first;
   first.push_back(group.members[0]);
   Transition alone(first, group.events, group.limits);
-  REQUIRE(alone.Prepare(wire::GateMode::kClosed, kDrainNs).ok());
+  REQUIRE(alone.Prepare(kGate).ok());
   REQUIRE(alone.Commit(kToHost).ok());
   auto transition = group.Begin();
-  REQUIRE(transition.Prepare(wire::GateMode::kClosed, kDrainNs).ok());
+  REQUIRE(transition.Prepare(kGate).ok());
   CHECK(group.members[0].already);
   REQUIRE(transition.Commit(kToHost).ok());
   CHECK(group.shim(0).Count(Type::kCommit) == 1);
