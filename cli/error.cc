@@ -20,6 +20,7 @@ constexpr Hint kHints[] = {
     {"NO_PROCESS", "`parkade ps` lists what can be paused"},
     {"UNKNOWN_TAG", "`parkade show PID` lists the tags of a process"},
     {"BUSY", "`parkade watch` shows what it is doing"},
+    {"STALE_EPOCH", "another controller has taken over"},
     {"CAPTURE_ACTIVE", "try again when the capture has ended"},
     {"MEMLOCK", "raise the limit (ulimit -l, or LimitMEMLOCK= of its service)"},
     {"GPU_MEMORY", "pause or end what holds it, then try again"},

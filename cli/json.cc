@@ -17,6 +17,17 @@ std::string Dump(const Json& json, int indent) {
   return json.dump(indent, ' ', false, Json::error_handler_t::replace);
 }
 
+Json GateModeName(v1::GateMode mode) {
+  switch (mode) {
+    case v1::GATE_MODE_CLOSED:
+      return "closed";
+    case v1::GATE_MODE_OPEN:
+      return "open";
+    default:
+      return nullptr;  // no pause is under way or in force
+  }
+}
+
 Json ToJson(const v1::ProcessDevice& device) {
   return {{"gpu_uuid", device.gpu_uuid()},
           {"ordinal", device.ordinal()},
@@ -53,7 +64,9 @@ Json ToJson(const v1::Process& process) {
             {"gated_threads", process.gated_threads()},
             {"unhooked_names", process.unhooked_names()},
             {"scratch_dir", process.scratch_dir()},
-            {"shim_version", process.shim_version()}};
+            {"shim_version", process.shim_version()},
+            {"gate_mode", GateModeName(process.gate_mode())},
+            {"epoch", process.epoch()}};
   for (const auto& device : process.devices()) json["devices"].push_back(ToJson(device));
   return json;
 }
@@ -82,6 +95,8 @@ Json ToJson(const v1::TransitionResult& result) {
             {"move_seconds", result.move_seconds()},
             {"total_seconds", result.total_seconds()},
             {"residue_bytes", residue == 0 ? Json() : Json(residue)},
+            {"let_through", result.let_through()},
+            {"wait_seconds", result.wait_seconds()},
             {"gpus", Json::array()}};
   for (const auto& gpu : result.gpus()) {
     json["gpus"].push_back(Json{{"uuid", gpu.uuid()},

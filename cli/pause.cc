@@ -24,6 +24,10 @@ struct PauseOptions {
   std::string drain_timeout;
   std::string scratch_dir;
   std::string chunk;
+  std::string gate;
+  std::string gated_work;
+  std::string gated_allocations;
+  uint64_t epoch = 0;
   std::string request_id;
 };
 
@@ -65,6 +69,12 @@ absl::Status CheckEffects(const PauseOptions& options, const v1::PauseRequest& r
   if (request.policy() == v1::POLICY_KEEP && tags.empty()) {
     return UsageError("--policy keep alone moves nothing: add --tag-policy for what shall move");
   }
+  if (options.gate == "open" &&
+      !(options.gated_work.empty() && options.gated_allocations.empty())) {
+    return UsageError(
+        "--gated-work and --gated-allocations have no effect with --gate open, which holds "
+        "nothing");
+  }
   // With no policy given the process's own default may be disk.
   const bool disk =
       request.policy() == v1::POLICY_UNSPECIFIED || MayUseDisk(request.policy()) ||
@@ -89,10 +99,21 @@ absl::StatusOr<v1::PauseRequest> MakeRequest(const PauseOptions& options, const 
     if (context.globals.timeout && *context.globals.timeout <= wait) {
       return UsageError("--timeout must be longer than --drain-timeout, which it contains");
     }
-    request.mutable_drain_timeout()->set_seconds(absl::ToInt64Seconds(wait));
-    request.mutable_drain_timeout()->set_nanos(
-        int32_t(absl::ToInt64Nanoseconds(wait % absl::Seconds(1))));
+    *request.mutable_drain_timeout() = ToProto(wait);
   }
+  if (!options.gate.empty()) {
+    request.set_gate_mode(options.gate == "open" ? v1::GATE_MODE_OPEN : v1::GATE_MODE_CLOSED);
+  }
+  if (!options.gated_work.empty()) {
+    request.set_gated_work(options.gated_work == "fail" ? v1::GATED_WORK_FAIL
+                                                        : v1::GATED_WORK_BLOCK);
+  }
+  if (!options.gated_allocations.empty()) {
+    request.set_gated_allocations(options.gated_allocations == "pass"
+                                      ? v1::GATED_ALLOCATIONS_PASS
+                                      : v1::GATED_ALLOCATIONS_AS_WORK);
+  }
+  request.set_epoch(options.epoch);
   request.set_scratch_base(options.scratch_dir);
   if (!options.chunk.empty()) request.set_chunk_bytes(*ParseBytes(options.chunk));
   request.set_request_id(options.request_id);
@@ -148,6 +169,25 @@ void AddPause(CLI::App& app, Context& context) {
   verb->add_option("--chunk", options->chunk, "Host memory that staging for disk may use (256MiB)")
       ->check(IsSize(16_MiB, 4_GiB))
       ->type_name("SIZE");
+  verb->add_option("--gate", options->gate,
+                   "closed (default): the processes wait at their next CUDA call; open: they go "
+                   "on, and must not touch what is out")
+      ->check(CLI::IsMember({"closed", "open"}).description(""))
+      ->type_name("MODE");
+  verb->add_option("--gated-work", options->gated_work,
+                   "At a closed gate a call that submits work waits: block (default), or returns "
+                   "an error: fail")
+      ->check(CLI::IsMember({"block", "fail"}).description(""))
+      ->type_name("WAY");
+  verb->add_option("--gated-allocations", options->gated_allocations,
+                   "At a closed gate an allocation does as other work: as-work (default), or goes "
+                   "through: pass")
+      ->check(CLI::IsMember({"as-work", "pass"}).description(""))
+      ->type_name("WAY");
+  verb->add_option("--epoch", options->epoch,
+                   "Refuse when a caller with a higher epoch has moved one of the processes")
+      ->check(IsEpoch())
+      ->type_name("N");
   verb->add_option("--request-id", options->request_id,
                    "A name for this request: repeating it gives the first answer again")
       ->check(IsLabel(128))

@@ -13,9 +13,10 @@
 namespace parkade::cli {
 namespace {
 
-// Whether `text` is a whole number of at least `least` that fits the API's int32.
-bool IsNumber(const std::string& text, int32_t least) {
-  int32_t number = 0;
+// Whether `text` is a whole number of at least `least` that fits the API's type.
+template <typename Number>
+bool IsNumber(const std::string& text, Number least) {
+  Number number = 0;
   const char* end = text.data() + text.size();
   const auto [stop, error] = std::from_chars(text.data(), end, number);
   return error == std::errc() && stop == end && number >= least;
@@ -34,6 +35,13 @@ absl::StatusOr<absl::Duration> ReadDuration(const std::string& text) {
     return UsageError(absl::StrCat("time \"", text, "\": must be more than zero and finite"));
   }
   return duration;
+}
+
+google::protobuf::Duration ToProto(absl::Duration duration) {
+  google::protobuf::Duration proto;
+  proto.set_seconds(absl::ToInt64Seconds(duration));
+  proto.set_nanos(int32_t(absl::ToInt64Nanoseconds(duration % absl::Seconds(1))));
+  return proto;
 }
 
 v1::Policy ReadPolicy(const std::string& text) {
@@ -83,6 +91,15 @@ CLI::Validator IsPid() {
         return absl::StrCat("\"", text, "\" is no process ID");
       },
       "", "pid");
+}
+
+CLI::Validator IsEpoch() {
+  return CLI::Validator(
+      [](std::string& text) -> std::string {
+        if (IsNumber(text, uint64_t{1})) return "";
+        return absl::StrCat("\"", text, "\" is no epoch: a whole number from 1 on is expected");
+      },
+      "", "epoch");
 }
 
 CLI::Validator IsRank() {

@@ -14,6 +14,8 @@ namespace parkade::cli {
 // "500ms", "30s", "1h30m"; INVALID_ARGUMENT for zero, negative, endless or unitless ones.
 absl::StatusOr<absl::Duration> ReadDuration(const std::string& text);
 
+google::protobuf::Duration ToProto(absl::Duration duration);
+
 // "host", "disk", "auto", "discard", "keep"; UNSPECIFIED for anything else.
 v1::Policy ReadPolicy(const std::string& text);
 
@@ -23,6 +25,8 @@ CLI::Validator IsSize(uint64_t least, uint64_t most);
 // A label of at most `longest` bytes, not empty, without control characters.
 CLI::Validator IsLabel(size_t longest);
 CLI::Validator IsPid();
+// A whole number from 1 on that fits 64 bits.
+CLI::Validator IsEpoch();
 CLI::Validator IsRank();
 // An absolute path that fits the fields that carry it.
 CLI::Validator IsDirectoryName();

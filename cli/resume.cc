@@ -3,6 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "cli/client.h"
+#include "cli/error.h"
 #include "cli/interrupt.h"
 #include "cli/progress.h"
 #include "cli/read.h"
@@ -16,17 +17,28 @@ namespace {
 struct ResumeOptions {
   SelectorOptions selector;
   bool release_host = false;
+  std::string wait;
+  uint64_t epoch = 0;
   std::string request_id;
 };
 
 int Resume(const ResumeOptions& options, const Context& context) {
   const std::string what = absl::StrCat("resume ", options.selector.Words());
   if (auto s = CheckSelects(options.selector); !s.ok()) return context.Fail("resume", s);
+  v1::ResumeRequest request;
+  if (!options.wait.empty()) {
+    const absl::Duration wait = *ReadDuration(options.wait);
+    if (context.globals.timeout && *context.globals.timeout <= wait) {
+      return context.Fail(what,
+                          UsageError("--timeout must be longer than --wait, which it contains"));
+    }
+    *request.mutable_wait_timeout() = ToProto(wait);
+  }
   Client client(context.globals);
   const auto selector = MakeSelector(options.selector, client);
   if (!selector.ok()) return context.Fail(what, selector.status());
-  v1::ResumeRequest request;
   *request.mutable_selector() = *selector;
+  request.set_epoch(options.epoch);
   request.set_release_host(options.release_host);
   request.set_request_id(options.request_id);
 
@@ -51,6 +63,15 @@ void AddResume(CLI::App& app, Context& context) {
   AddSelector(*verb, options->selector);
   verb->add_flag("--release-host", options->release_host,
                  "Give the pinned host memory back afterwards; the next pause is slower");
+  verb->add_option("--wait", options->wait,
+                   "Longest wait for the GPU memory that is missing; without it a resume that does "
+                   "not fit is refused at once")
+      ->check(IsDuration())
+      ->type_name("TIME");
+  verb->add_option("--epoch", options->epoch,
+                   "Refuse when a caller with a higher epoch has moved one of the processes")
+      ->check(IsEpoch())
+      ->type_name("N");
   verb->add_option("--request-id", options->request_id,
                    "A name for this request: repeating it gives the first answer again")
       ->check(IsLabel(128))

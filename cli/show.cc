@@ -49,7 +49,9 @@ void PrintHead(const v1::Process& process, Terminal& terminal) {
                          FormatBytes(process.host_pool_bytes()), "), ",
                          FormatBytes(process.disk_backup_bytes()), " on disk"));
   PrintFact(terminal, "scratch", OrDash(process.scratch_dir()));
-  PrintFact(terminal, "threads", absl::StrCat(process.gated_threads(), " held at the gate"));
+  PrintFact(terminal, "threads",
+            absl::StrCat(process.gated_threads(), " held at the gate",
+                         process.gate_mode() == v1::GATE_MODE_OPEN ? ", which is open" : ""));
   PrintFact(terminal, "shim",
             absl::StrCat(OrDash(process.shim_version()), ", ", process.unhooked_names(),
                          " driver functions that no hook knows"));

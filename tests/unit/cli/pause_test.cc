@@ -53,6 +53,21 @@ TEST_CASE("pause sends what was asked for") {
   CHECK(r.request_id() == "r1");
 }
 
+TEST_CASE("pause says how the gate closes and who asks") {
+  FakeControl daemon;
+  REQUIRE(RunCli({"pause", "1", "--gate", "closed", "--gated-work", "fail", "--gated-allocations",
+                  "pass", "--epoch", "18446744073709551615", daemon.flag()})
+              .exit_code == 0);
+  const v1::PauseRequest& r = daemon.pause_request;
+  CHECK(r.epoch() == UINT64_MAX);
+  CHECK(r.gate_mode() == v1::GATE_MODE_CLOSED);
+  CHECK(r.gated_work() == v1::GATED_WORK_FAIL);
+  CHECK(r.gated_allocations() == v1::GATED_ALLOCATIONS_PASS);
+  REQUIRE(RunCli({"pause", "1", "--gate", "open", daemon.flag()}).exit_code == 0);
+  CHECK(daemon.pause_request.gate_mode() == v1::GATE_MODE_OPEN);
+  CHECK(daemon.pause_request.gated_work() == v1::GATED_WORK_UNSPECIFIED);
+}
+
 TEST_CASE("pause leaves what was not asked for to the daemon") {
   FakeControl daemon;
   REQUIRE(RunCli({"pause", "--all", daemon.flag()}).exit_code == 0);
@@ -104,7 +119,8 @@ TEST_CASE("pause -o json has every figure") {
     "results": [{"pid": 4711, "already": false, "state": "paused", "host_bytes": 8589934592,
       "disk_bytes": 0, "discarded_bytes": 0, "kept_bytes": 0, "released_bytes": 8589934592,
       "gate_seconds": 0.001, "drain_seconds": 0.02, "move_seconds": 0.2, "total_seconds": 0.25,
-      "residue_bytes": null, "gpus": [{"uuid": "GPU-aaaa", "free_before_bytes": 1073741824,
+      "residue_bytes": null, "let_through": 0, "wait_seconds": 0.0,
+      "gpus": [{"uuid": "GPU-aaaa", "free_before_bytes": 1073741824,
         "free_after_bytes": 9663676416, "expected_bytes": 8589934592}]}]})"));
 }
 
@@ -134,6 +150,12 @@ TEST_CASE("pause refuses bad input before the daemon is asked") {
       {{"1", "--scratch-dir", "/x", "--policy", "host"}, "no effect"},
       {{"1", "--scratch-dir", "x"}, "absolute"},
       {{"1", "--frobnicate"}, "--frobnicate"},
+      {{"1", "--gate", "ajar"}, "ajar"},
+      {{"1", "--gated-work", "drop"}, "drop"},
+      {{"1", "--gate", "open", "--gated-work", "fail"}, "no effect with --gate open"},
+      {{"1", "--gate", "open", "--gated-allocations", "pass"}, "no effect with --gate open"},
+      {{"1", "--epoch", "0"}, "no epoch"},
+      {{"1", "--epoch", "-1"}, "no epoch"},
   };
   for (const auto& [arguments, why] : kCases) {
     INFO(why);

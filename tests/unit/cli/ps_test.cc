@@ -50,7 +50,8 @@ TEST_CASE("ps -o json has stable keys and sizes as numbers") {
                    "requested_bytes": 7516192768, "foreign_bytes": 650117120}],
       "host_backup_bytes": 2147483648, "disk_backup_bytes": 3145728, "host_pool_bytes": 4294967296,
       "progress": null, "allocation_count": 12, "gated_threads": 0, "unhooked_names": 0,
-      "scratch_dir": "", "shim_version": "0.1.0"}]})");
+      "scratch_dir": "", "shim_version": "0.1.0",
+      "gate_mode": null, "epoch": 0}]})");
   CHECK(json == expected);
 }
 

@@ -17,12 +17,15 @@ TEST_CASE("resume sends what was asked for and prints what came back") {
   v1::GpuChange* gpu = result->add_gpus();
   gpu->set_free_before_bytes(9_GiB);
   gpu->set_free_after_bytes(7_GiB);
-  const Outcome o =
-      RunCli({"resume", "--job", "rl", "--release-host", "--request-id", "r2", daemon.flag()});
+  const Outcome o = RunCli({"resume", "--job", "rl", "--release-host", "--request-id", "r2",
+                            "--epoch", "7", "--wait", "1500ms", daemon.flag()});
   CHECK(o.exit_code == 0);
   CHECK(daemon.resume_request.selector().job() == "rl");
   CHECK(daemon.resume_request.release_host());
   CHECK(daemon.resume_request.request_id() == "r2");
+  CHECK(daemon.resume_request.epoch() == 7);
+  CHECK(daemon.resume_request.wait_timeout().seconds() == 1);
+  CHECK(daemon.resume_request.wait_timeout().nanos() == 500'000'000);
   CHECK(o.out.find("running     0  2.00 GiB") != std::string::npos);
   CHECK(o.out.find("2.15 GB/s") != std::string::npos);
   CHECK(o.out.find("-2.00 GiB") != std::string::npos);
@@ -44,6 +47,9 @@ TEST_CASE("resume needs a selection and refuses pause's options") {
   CHECK(RunCli({"resume", daemon.flag()}).exit_code == kExitUsage);
   CHECK(RunCli({"resume", "1", "--policy", "host", daemon.flag()}).exit_code == kExitUsage);
   CHECK(RunCli({"resume", "1", "--drain-timeout", "1s", daemon.flag()}).exit_code == kExitUsage);
+  CHECK(RunCli({"resume", "1", "--wait", "0s", daemon.flag()}).exit_code == kExitUsage);
+  CHECK(RunCli({"resume", "1", "--wait", "5s", "--timeout", "5s", daemon.flag()}).exit_code ==
+        kExitUsage);
   CHECK(daemon.moves == 0);
 }
 
