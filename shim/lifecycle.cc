@@ -128,6 +128,7 @@ void AbandonAfterFork() {
   MutexLock lock(make_mu);
   if (runtime == nullptr) return;
   runtime->agent.AbandonAfterFork();
+  runtime->operations.AbandonAfterFork();
   runtime->ledger->AbandonAfterFork();
   // Leaked: its locks may be held by threads that the child does not have.
   runtime = nullptr;

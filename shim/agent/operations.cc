@@ -7,11 +7,22 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 
 #include "common/text.h"
+#include "proto/scratch.h"
+#include "shim/libc/inherited_files.h"
 
 namespace parkade::shim {
 namespace {
+
+// "/parkade-v1/": what the path of a scratch file contains.
+constexpr auto kScratchPart = [] {
+  std::array<char, sizeof wire::kScratchRoot + 2> part{'/'};
+  std::copy_n(wire::kScratchRoot, sizeof wire::kScratchRoot - 1, part.begin() + 1);
+  part[sizeof wire::kScratchRoot] = '/';
+  return part;
+}();
 
 Error BadRequest(const char* what) {
   return MakeError(Code::kInvalidArgument, "BAD_MESSAGE", "%s", what);
@@ -77,6 +88,12 @@ void Operations::Settle() {
   if (Push(nullptr).ok()) return;
   // No thread can be had and so none runs: nobody else is at the freezer, and the gate must open.
   [[maybe_unused]] const Freezer::Outcome outcome = freezer_.Abort();
+}
+
+void Operations::AbandonAfterFork() {
+  close(replies_fd_.get());
+  if (!had_files_.load(std::memory_order_relaxed)) return;
+  CloseInheritedFiles(kScratchPart.data());
 }
 
 Operations::Scratch Operations::scratch() const {
@@ -196,6 +213,7 @@ Freezer::Outcome Operations::Commit(const wire::Commit& commit, wire::Packet& pa
   plan.policy = wire::Policy(commit.policy);
   plan.tags = std::span(commit.tags, commit.tag_count);
   plan.files = std::span(packet.fds + lock_count, commit.file_count);
+  if (packet.fd_count != 0) had_files_.store(true, std::memory_order_relaxed);
   {
     MutexLock lock(mu_);
     scratch_.path = ReadText(commit.scratch);

@@ -2,6 +2,7 @@
 // agent stays free to hear an Abort or the end of the connection.
 #pragma once
 
+#include <atomic>
 #include <deque>
 #include <memory>
 #include <string>
@@ -36,6 +37,10 @@ class Operations {
   // Resume finish, opens the gate of what was only prepared, and drops all replies. Does not wait.
   void Settle();
 
+  // In a forked child: lets go of the scratch files, whose space would otherwise stay taken for as
+  // long as the child lives. Nothing else of this object may be used there.
+  void AbandonAfterFork();
+
   // The directory whose files hold this process's backups (empty: none), and a descriptor of its
   // lock, which shows everyone that it is in use.
   struct Scratch {
@@ -58,7 +63,8 @@ class Operations {
 
   Freezer& freezer_;
   Fd replies_fd_;
-  mutable Mutex mu_;  // innermost
+  std::atomic<bool> had_files_{false};  // a Commit has come with some
+  mutable Mutex mu_;                    // innermost
   std::deque<Request> queue_ GUARDED_BY(mu_);
   std::vector<wire::Reply> replies_ GUARDED_BY(mu_);
   Scratch scratch_ GUARDED_BY(mu_);
