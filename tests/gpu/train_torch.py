@@ -86,4 +86,5 @@ def main():
     print(f"state {state_hash(model, optimizer)}", flush=True)
 
 
-main()
+if __name__ == "__main__":
+    main()
