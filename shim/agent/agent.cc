@@ -20,9 +20,6 @@ constexpr uint64_t kAnswerMs = 5000;  // for the daemon to welcome us or to take
 constexpr uint64_t kFirstRetryMs = 100;
 constexpr uint64_t kLastRetryMs = 1000;
 constexpr int kCounterMs = 200;  // how often the ledger's slow counters are brought up to date
-// A prepared process waits this long for its Commit before it opens the gate by itself: a daemon
-// that is alive but stuck must not hold it for ever.
-constexpr uint64_t kPreparedLeaseNs = 60'000'000'000;
 
 void Sleep(uint64_t ms) {
   const timespec t{time_t(ms / 1000), long(ms % 1000 * 1'000'000)};
@@ -32,8 +29,12 @@ void Sleep(uint64_t ms) {
 }  // namespace
 
 Agent::Agent(const Settings& settings, const Identity& identity, LedgerWriter& ledger,
-             Operations& operations)
-    : settings_(settings), identity_(identity), ledger_(ledger), operations_(operations) {}
+             Operations& operations, uint64_t prepared_lease_ns)
+    : settings_(settings),
+      identity_(identity),
+      ledger_(ledger),
+      operations_(operations),
+      prepared_lease_ns_(prepared_lease_ns) {}
 
 Result<void> Agent::Start() {
   auto thread = Thread::Start("parkade-agent", Work, this);
@@ -119,7 +120,7 @@ void Agent::Serve(wire::Channel& channel) {
       prepared_since_ns = 0;
     } else if (prepared_since_ns == 0) {
       prepared_since_ns = MonotonicNs();
-    } else if (MonotonicNs() - prepared_since_ns > kPreparedLeaseNs) {
+    } else if (MonotonicNs() - prepared_since_ns > prepared_lease_ns_) {
       return;  // hang up: Settle opens the gate
     }
     if (polled[0].revents == 0) continue;

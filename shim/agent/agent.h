@@ -16,9 +16,13 @@ namespace parkade::shim {
 
 class Agent {
  public:
+  // A prepared process waits this long for its Commit before it opens the gate by itself: a daemon
+  // that is alive but stuck must not hold it for ever.
+  static constexpr uint64_t kPreparedLeaseNs = 60'000'000'000;
+
   // All outlive it.
   Agent(const Settings& settings, const Identity& identity, LedgerWriter& ledger,
-        Operations& operations);
+        Operations& operations, uint64_t prepared_lease_ns = kPreparedLeaseNs);
 
   // Starts the thread, which runs as long as the process. Without a daemon it tries again, ten
   // times a second at first, then once a second.
@@ -41,6 +45,7 @@ class Agent {
   const Identity& identity_;
   LedgerWriter& ledger_;
   Operations& operations_;
+  const uint64_t prepared_lease_ns_;
   std::atomic<int> socket_{-1};  // of the present connection, for AbandonAfterFork
   Thread thread_;
 };

@@ -1,0 +1,170 @@
+// The agent against a daemon that the test plays: what it says, what it does alone.
+#include "shim/agent/agent.h"
+
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "tests/unit/shim/pause/parked_process.h"
+
+namespace parkade::shim {
+namespace {
+
+using wire::ProcessState;
+
+constexpr uint64_t kLeaseMs = 300;
+Deadline Late() { return Deadline::InMs(10'000); }
+
+// A shim with its agent's thread, which runs as long as the process: one for all tests, each of
+// which takes the next connection and leaves the process running.
+struct Shim {
+  Shim() {
+    snprintf(folder, sizeof folder, "/tmp/agent-test-XXXXXX");
+    REQUIRE(mkdtemp(folder) != nullptr);
+    settings.socket_path = std::string(folder) + "/shim.sock";
+    settings.role = "actor";
+    settings.rank = 3;
+    sockaddr_un at{};
+    at.sun_family = AF_UNIX;
+    snprintf(at.sun_path, sizeof at.sun_path, "%s", settings.socket_path.c_str());
+    listener.Reset(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+    REQUIRE(bind(listener.get(), reinterpret_cast<sockaddr*>(&at), sizeof at) == 0);
+    REQUIRE(listen(listener.get(), 4) == 0);
+    REQUIRE(operations.Init().ok());
+    p.Allocate(3_MiB);
+    REQUIRE(agent.Start().ok());
+  }
+  // Accepts the next connection and reads its Hello.
+  wire::Channel Accept(wire::Hello* hello, bool* with_ledger = nullptr) {
+    wire::Channel channel{Fd(accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC))};
+    wire::Packet packet;
+    REQUIRE(channel.Receive(&packet, Late()).ok());
+    REQUIRE(packet.Read(hello));
+    if (with_ledger != nullptr) {
+      *with_ledger = packet.fd_count == 1 && wire::ReadLedgerHeader(packet.fds[0].get()).ok();
+    }
+    return channel;
+  }
+  wire::Channel Welcome() {
+    wire::Hello hello;
+    wire::Channel channel = Accept(&hello);
+    auto welcome = wire::Make<wire::Welcome>();
+    welcome.version = wire::kVersion;
+    welcome.oldest_accepted = wire::kOldestAccepted;
+    REQUIRE(channel.Send(welcome, Late()).ok());
+    return channel;
+  }
+  bool Comes(ProcessState state) {
+    for (const Deadline by = Late(); p.ledger->state() != state;) {
+      if (by.Passed()) return false;
+      sched_yield();
+    }
+    return true;
+  }
+
+  char folder[32];
+  Fd listener;
+  Settings settings;
+  Identity identity = *ReadIdentity();
+  ParkedProcess p;
+  Operations operations{p.freezer};
+  Agent agent{settings, identity, *p.ledger, operations, kLeaseMs * 1'000'000};
+};
+
+Shim& TheShim() {
+  static Shim* shim = new Shim;
+  return *shim;
+}
+
+wire::Prepare PrepareFor(uint64_t op_id) {
+  auto prepare = wire::Make<wire::Prepare>(op_id);
+  prepare.drain_timeout_ns = 5'000'000'000;
+  prepare.gate_mode = uint32_t(wire::GateMode::kClosed);
+  prepare.gated_work = uint32_t(wire::GatedWork::kBlock);
+  prepare.gated_allocations = uint32_t(wire::GatedAllocations::kAsWork);
+  return prepare;
+}
+
+template <typename M>
+wire::Reply Ask(wire::Channel& channel, const M& message) {
+  REQUIRE(channel.Send(message, Late()).ok());
+  wire::Packet packet;
+  wire::Reply reply{};
+  REQUIRE(channel.Receive(&packet, Late()).ok());
+  REQUIRE(packet.Read(&reply));
+  CHECK(reply.header.op_id == message.header.op_id);
+  return reply;
+}
+
+TEST_CASE("a hello says who this is and carries the ledger") {
+  Shim& shim = TheShim();
+  wire::Hello hello;
+  bool with_ledger = false;
+  const wire::Channel channel = shim.Accept(&hello, &with_ledger);
+  CHECK(hello.pid == getpid());
+  CHECK(hello.rank == 3);
+  CHECK(ReadText(hello.role) == "actor");
+  CHECK(hello.start_ticks == shim.identity.start_ticks);
+  CHECK(with_ledger);
+}
+
+TEST_CASE("requests are answered in turn, those out of range refused") {
+  Shim& shim = TheShim();
+  wire::Channel channel = shim.Welcome();
+  auto bad = PrepareFor(11);
+  bad.gated_work = 9;
+  CHECK(ReadText(Ask(channel, bad).reason) == "BAD_MESSAGE");
+  auto commit = wire::Make<wire::Commit>(12);
+  commit.policy = 77;
+  CHECK(ReadText(Ask(channel, commit).reason) == "BAD_MESSAGE");
+  const auto prepared = Ask(channel, PrepareFor(13));
+  CHECK(prepared.code == 0);
+  CHECK(prepared.state == uint32_t(ProcessState::kPrepared));
+  CHECK(prepared.stats.pausable_bytes >= 3_MiB);
+  auto let = wire::Make<wire::LetThrough>(14);
+  let.drain_timeout_ns = 5'000'000'000;
+  let.arrival_ns = 1'000'000;
+  CHECK(Ask(channel, let).stats.let_through == 0);
+  const auto aborted = Ask(channel, wire::Make<wire::Abort>(15));
+  CHECK(aborted.state == uint32_t(ProcessState::kRunning));
+  CHECK(shim.p.Runs());
+}
+
+TEST_CASE("the loss of the daemon opens the gate of what was only prepared") {
+  Shim& shim = TheShim();
+  {
+    wire::Channel channel = shim.Welcome();
+    REQUIRE(Ask(channel, PrepareFor(21)).code == 0);
+  }
+  CHECK(shim.Comes(ProcessState::kRunning));
+  CHECK(shim.p.BytesRight());
+}
+
+TEST_CASE("a daemon that stays silent after a prepare is left") {
+  Shim& shim = TheShim();
+  wire::Channel channel = shim.Welcome();
+  REQUIRE(Ask(channel, PrepareFor(31)).code == 0);
+  wire::Packet packet;
+  CHECK(channel.Receive(&packet, Late()).error().code == Code::kUnavailable);
+  CHECK(shim.Comes(ProcessState::kRunning));
+}
+
+TEST_CASE("a refusal is a warning in the ledger, and the process runs on") {
+  Shim& shim = TheShim();
+  wire::Hello hello;
+  {
+    wire::Channel channel = shim.Accept(&hello);
+    auto refusal = wire::Make<wire::Refusal>();
+    CopyText(refusal.message, "for the test");
+    REQUIRE(channel.Send(refusal, Late()).ok());
+    // Until it comes again, it has read the refusal.
+    const wire::Channel next = shim.Accept(&hello);
+  }
+  const auto ledger = wire::ReadLedgerHeader(shim.p.ledger->fd());
+  REQUIRE(ledger.ok());
+  CHECK(std::string_view(ledger->text).find("for the test") != std::string_view::npos);
+  CHECK(shim.p.Runs());
+}
+
+}  // namespace
+}  // namespace parkade::shim
