@@ -5,6 +5,12 @@
 //   daemon  -> shim     Prepare, LetThrough, Commit (+ scratch files), Abort, Resume, ReleaseHost
 //   shim    -> daemon   one Reply to each of these, with the request's op_id
 //
+// And between two shims, on the exporter's own socket (shim/ipc), one connection for each import:
+//
+//   importer -> exporter   ShareOpen; ShareNote
+//   exporter -> importer   ShareGrant, then SharePieces (+ descriptors) until all have come;
+//   ShareNote
+//
 // Every message starts with a Header and has its type's exact size. The receiver copies the packet
 // and checks both (Channel::Receive), then reads enums through the Is...() functions; fields that
 // stay unknown are an error, never a crash. Integers are in the byte order of the machine: the
@@ -37,6 +43,10 @@ enum class Type : uint32_t {
   kReleaseHost = 8,
   kReply = 9,
   kLetThrough = 10,
+  kShareOpen = 20,
+  kShareGrant = 21,
+  kSharePieces = 22,
+  kShareNote = 23,
 };
 
 // What pause does with a tag's bytes.
@@ -217,6 +227,58 @@ struct Reply {
 };
 static_assert(std::is_trivially_copyable_v<Reply> && sizeof(Reply) == 392);
 
+// An importer asks for an allocation that a token names. The exporter's memory stays where it is
+// for as long as the connection lasts, or until the importer has said kLetGo.
+struct ShareOpen {
+  Header header;
+  uint32_t version;
+  uint32_t zero;
+  uint64_t base;    // device address in the exporter
+  uint64_t number;  // LedgerRecord::number
+};
+static_assert(sizeof(ShareOpen) == 48);
+
+// The answer, once the bytes are in HBM: a process that is paused answers when it has resumed.
+struct ShareGrant {
+  Header header;
+  int32_t cuda;            // CUresult; not 0: nothing follows
+  uint32_t piece_count;    // physical handles behind the range, in order, without gaps
+  uint64_t range_bytes;    // all of them
+  uint64_t offset;         // of the allocation in the range
+  uint64_t bytes;          // of the allocation
+  unsigned char uuid[16];  // of the device
+};
+static_assert(sizeof(ShareGrant) == 72);
+
+constexpr size_t kMaxPieces = kMaxFiles;  // descriptors in one SharePieces
+
+struct SharePieces {
+  Header header;
+  uint32_t count;  // 1..kMaxPieces, one descriptor each
+  uint32_t zero;
+  uint64_t bytes[kMaxPieces];
+};
+static_assert(sizeof(SharePieces) == 96);
+
+// What importer and exporter tell each other around a pause of both, so that memory which is
+// mapped twice leaves HBM too.
+enum class ShareWord : uint32_t {
+  kPrepared = 1,  // importer: my gate is closed and my work done
+  kRunning = 2,   // importer: it is open again
+  kMayLetGo = 3,  // importer: do you pause as well? answered kYes or kNo
+  kLetGo = 4,     // importer: I have unmapped it; ShareOpen again takes it back
+  kYes = 5,
+  kNo = 6,
+};
+constexpr bool IsShareWord(uint32_t v) { return v >= 1 && v <= 6; }
+
+struct ShareNote {
+  Header header;
+  uint32_t word;  // ShareWord
+  uint32_t zero;
+};
+static_assert(sizeof(ShareNote) == 32);
+
 constexpr size_t kMaxMessage = sizeof(Commit);
 
 // The size that a message of this type must have; 0 for an unknown type.
@@ -242,51 +304,54 @@ constexpr size_t SizeOf(Type type) {
       return sizeof(Reply);
     case Type::kLetThrough:
       return sizeof(LetThrough);
+    case Type::kShareOpen:
+      return sizeof(ShareOpen);
+    case Type::kShareGrant:
+      return sizeof(ShareGrant);
+    case Type::kSharePieces:
+      return sizeof(SharePieces);
+    case Type::kShareNote:
+      return sizeof(ShareNote);
   }
   return 0;
 }
 
+// The type of each message.
 template <typename M>
-constexpr Type TypeOf();
+inline constexpr Type kTypeOf = Type{};
 template <>
-constexpr Type TypeOf<Hello>() {
-  return Type::kHello;
-}
+inline constexpr Type kTypeOf<Hello> = Type::kHello;
 template <>
-constexpr Type TypeOf<Welcome>() {
-  return Type::kWelcome;
-}
+inline constexpr Type kTypeOf<Welcome> = Type::kWelcome;
 template <>
-constexpr Type TypeOf<Refusal>() {
-  return Type::kRefusal;
-}
+inline constexpr Type kTypeOf<Refusal> = Type::kRefusal;
 template <>
-constexpr Type TypeOf<Prepare>() {
-  return Type::kPrepare;
-}
+inline constexpr Type kTypeOf<Prepare> = Type::kPrepare;
 template <>
-constexpr Type TypeOf<Commit>() {
-  return Type::kCommit;
-}
+inline constexpr Type kTypeOf<Commit> = Type::kCommit;
 template <>
-constexpr Type TypeOf<Abort>() {
-  return Type::kAbort;
-}
+inline constexpr Type kTypeOf<Abort> = Type::kAbort;
 template <>
-constexpr Type TypeOf<Resume>() {
-  return Type::kResume;
-}
+inline constexpr Type kTypeOf<Resume> = Type::kResume;
 template <>
-constexpr Type TypeOf<ReleaseHost>() {
-  return Type::kReleaseHost;
-}
+inline constexpr Type kTypeOf<ReleaseHost> = Type::kReleaseHost;
 template <>
-constexpr Type TypeOf<Reply>() {
-  return Type::kReply;
-}
+inline constexpr Type kTypeOf<Reply> = Type::kReply;
 template <>
-constexpr Type TypeOf<LetThrough>() {
-  return Type::kLetThrough;
+inline constexpr Type kTypeOf<LetThrough> = Type::kLetThrough;
+template <>
+inline constexpr Type kTypeOf<ShareOpen> = Type::kShareOpen;
+template <>
+inline constexpr Type kTypeOf<ShareGrant> = Type::kShareGrant;
+template <>
+inline constexpr Type kTypeOf<SharePieces> = Type::kSharePieces;
+template <>
+inline constexpr Type kTypeOf<ShareNote> = Type::kShareNote;
+
+template <typename M>
+constexpr Type TypeOf() {
+  static_assert(kTypeOf<M> != Type{}, "not a message");
+  return kTypeOf<M>;
 }
 
 // A zeroed message with its header filled.

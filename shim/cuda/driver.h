@@ -31,6 +31,8 @@ namespace parkade::shim {
   X(mem_address_free, cuMemAddressFree)                            \
   X(mem_create, cuMemCreate)                                       \
   X(mem_release, cuMemRelease)                                     \
+  X(mem_export, cuMemExportToShareableHandle)                      \
+  X(mem_import, cuMemImportFromShareableHandle)                    \
   X(mem_map, cuMemMap)                                             \
   X(mem_unmap, cuMemUnmap)                                         \
   X(mem_set_access, cuMemSetAccess)                                \
