@@ -9,11 +9,10 @@ namespace parkade::daemon {
 
 Bytes HostBudget::Measure() const {
   const HostMemory memory = ReadHostMemory();
-  if (!fixed_) {
-    // 5 % of the node for everybody else: page tables, network buffers, what starts meanwhile.
-    const Bytes reserve = memory.total / 20;
-    return memory.available > reserve ? memory.available - reserve : 0;
-  }
+  // 5 % of the node for everybody else: page tables, network buffers, what starts meanwhile.
+  const Bytes reserve = memory.total / 20;
+  const Bytes available = memory.available > reserve ? memory.available - reserve : 0;
+  if (!fixed_) return available;
   Bytes held = 0;
   for (const auto& process : registry_.All()) {
     const ProcessView view = process->View();
@@ -22,22 +21,36 @@ Bytes HostBudget::Measure() const {
     const Bytes claim = std::max(view.ledger->host_pool_bytes, view.ledger->host_backup_bytes);
     held += std::min(claim, memory.total);
   }
-  return *fixed_ > held ? *fixed_ - held : 0;
+  // A budget is a promise of the administrator's; what others have taken since is gone all the
+  // same.
+  return std::min(*fixed_ > held ? *fixed_ - held : 0, available);
 }
 
 absl::StatusOr<std::vector<Grant>> HostBudget::Booking::Plan(const Policies& policies,
                                                              std::span<const Demand> demands) {
   const Bytes measured = budget_.Measure();
+  std::vector<Demand> left(demands.begin(), demands.end());
   const MutexLock lock(budget_.mu_);
-  Bytes others = 0;
-  for (const auto& [booking, bytes] : budget_.booked_) {
-    if (booking != this) others += bytes;
+  Share others;
+  for (const auto& [booking, share] : budget_.booked_) {
+    if (booking == this) continue;
+    others.node += share.node;
+    for (const auto& [path, bytes] : share.groups) others.groups[path] += bytes;
   }
-  auto grants = daemon::Plan(policies, demands, measured > others ? measured - others : 0);
+  for (Demand& demand : left) {
+    for (MemoryGroup& group : demand.groups) {
+      group.free -= std::min(group.free, others.groups[group.path]);
+    }
+  }
+  auto grants = daemon::Plan(policies, left, measured > others.node ? measured - others.node : 0);
   if (!grants.ok()) return grants;
-  Bytes& mine = budget_.booked_[this];
-  mine = 0;
-  for (const Grant& grant : *grants) mine += grant.new_host;
+  Share& mine = budget_.booked_[this];
+  mine = {};
+  for (size_t i = 0; i < grants->size(); ++i) {
+    const Bytes bytes = (*grants)[i].new_host;
+    mine.node += bytes;
+    for (const MemoryGroup& group : left[i].groups) mine.groups[group.path] += bytes;
+  }
   return grants;
 }
 

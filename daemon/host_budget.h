@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -15,7 +16,8 @@ namespace parkade::daemon {
 
 class HostBudget {
  public:
-  // `fixed`: bytes for all pools together; empty: what the node has available, less a reserve.
+  // `fixed`: bytes for all pools together, as far as the node has them; empty: what the node has
+  // available, less a reserve.
   HostBudget(std::optional<Bytes> fixed, const Registry& registry)
       : fixed_(fixed), registry_(registry) {}
 
@@ -28,8 +30,8 @@ class HostBudget {
     Booking(const Booking&) = delete;
     Booking& operator=(const Booking&) = delete;
 
-    // Plans with what is free and not booked by others, and books what the plan takes; replaces
-    // what this booked before. On failure that stays.
+    // Plans with what is free, on the node and in each control group, and not booked by others, and
+    // books what the plan takes; replaces what this booked before. On failure that stays.
     absl::StatusOr<std::vector<Grant>> Plan(const Policies& policies,
                                             std::span<const Demand> demands);
 
@@ -38,13 +40,18 @@ class HostBudget {
   };
 
  private:
+  struct Share {
+    Bytes node = 0;
+    std::map<std::string, Bytes> groups;  // by path
+  };
+
   Bytes Measure() const;
   void Release(const Booking* booking) EXCLUDES(mu_);
 
   const std::optional<Bytes> fixed_;
   const Registry& registry_;
   Mutex mu_;  // innermost; the planner, which is pure, runs under it
-  std::map<const Booking*, Bytes> booked_ GUARDED_BY(mu_);
+  std::map<const Booking*, Share> booked_ GUARDED_BY(mu_);
 };
 
 }  // namespace parkade::daemon

@@ -1,7 +1,8 @@
-// Reads meminfo and the memory controller's files.
+// Reads meminfo, the memory controller's files, and limits.
 #include "daemon/host_memory.h"
 
 #include <algorithm>
+#include <charconv>
 #include <map>
 
 #include "daemon/proc_file.h"
@@ -9,6 +10,8 @@
 
 namespace parkade::daemon {
 namespace {
+
+constexpr size_t kMountInfoBytes = 8 << 20;  // a node of many containers has thousands of lines
 
 // "name value [unit]" or "name: value [unit]" lines.
 std::map<std::string, Bytes> ReadTable(const std::string& path) {
@@ -29,19 +32,25 @@ std::optional<Bytes> ReadFileNumber(const std::string& path) {
   return words.empty() ? std::nullopt : ReadNumber<Bytes>(words[0]);
 }
 
+// One version's names of files and of counters in memory.stat.
 struct Names {
-  const char *limit, *used, *inactive, *active;
+  std::vector<const char*> limits;
+  const char *used, *inactive, *active;
 };
-constexpr Names kV2{"memory.max", "memory.current", "inactive_file", "active_file"};
-constexpr Names kV1{"memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file",
-                    "total_active_file"};
+// Past memory.high a process is not killed but slowed down to a crawl, so it is a limit as well.
+const Names kV2{{"memory.max", "memory.high"}, "memory.current", "inactive_file", "active_file"};
+const Names kV1{
+    {"memory.limit_in_bytes"}, "memory.usage_in_bytes", "total_inactive_file", "total_active_file"};
 // v1 writes "no limit" as the largest page-aligned number.
 constexpr Bytes kNoLimit = Bytes(1) << 62;
 
 std::optional<Bytes> HeadroomOf(const std::string& group, const Names& names) {
-  const auto limit = ReadFileNumber(Cat(group, "/", names.limit));
+  Bytes limit = kNoLimit;
+  for (const char* file : names.limits) {
+    limit = std::min(limit, ReadFileNumber(Cat(group, "/", file)).value_or(kNoLimit));
+  }
   const auto used = ReadFileNumber(Cat(group, "/", names.used));
-  if (!limit || *limit >= kNoLimit || !used) return std::nullopt;
+  if (limit == kNoLimit || !used) return std::nullopt;
   const auto stat = ReadTable(Cat(group, "/memory.stat"));
   const auto of = [&](const char* name) {
     const auto at = stat.find(name);
@@ -49,20 +58,59 @@ std::optional<Bytes> HeadroomOf(const std::string& group, const Names& names) {
   };
   const Bytes cache = std::min(*used, of(names.inactive) + of(names.active));
   const Bytes held = *used - cache;
-  return held >= *limit ? 0 : *limit - held;
+  return held >= limit ? 0 : limit - held;
 }
 
-// The least headroom from `path` up to the root of the hierarchy.
-std::optional<Bytes> LeastUpwards(const std::string& root, std::string path, const Names& names) {
-  std::optional<Bytes> least;
-  for (;;) {
-    if (const auto headroom = HeadroomOf(root + path, names)) {
-      least = least ? std::min(*least, *headroom) : *headroom;
-    }
-    const size_t slash = path.rfind('/');
-    if (path.empty() || path == "/" || slash == path.npos) return least;
-    path.resize(slash);
+// Where a hierarchy with the memory controller is mounted: the group `root` shows as `point`.
+struct Mount {
+  const Names* names;
+  std::string root, point;
+};
+
+std::vector<Mount> MemoryMounts(const std::string& proc) {
+  std::vector<Mount> mounts;
+  const std::string text = ReadProcFile(Cat(proc, "/self/mountinfo"), kMountInfoBytes);
+  for (std::string_view line : Split(text, "\n")) {
+    const auto words = Split(line, " ");
+    if (words.size() < 5) continue;
+    const auto dash = std::find(words.begin() + 5, words.end(), "-");
+    if (std::distance(dash, words.end()) < 4) continue;
+    const auto options = Split(dash[3], ",");
+    const bool v1 =
+        dash[1] == "cgroup" && std::find(options.begin(), options.end(), "memory") != options.end();
+    if (!v1 && dash[1] != "cgroup2") continue;
+    // The root "/" is that of every path.
+    const std::string root(words[3] == "/" ? "" : words[3]);
+    mounts.push_back({v1 ? &kV1 : &kV2, root, std::string(words[4])});
   }
+  return mounts;
+}
+
+// `path` and what is above it, as far as `mount` shows it.
+void AddUpwards(const Mount& mount, std::string path, std::vector<MemoryGroup>& groups) {
+  for (path.erase(0, mount.root.size());; path.resize(path.rfind('/'))) {
+    while (!path.empty() && path.back() == '/') path.pop_back();
+    const std::string group = mount.point + path;
+    if (const auto free = HeadroomOf(group, *mount.names)) groups.push_back({group, *free});
+    if (path.empty()) return;
+  }
+}
+
+bool IsBelow(std::string_view path, std::string_view root) {
+  return path.starts_with(root) && (path.size() == root.size() || path[root.size()] == '/');
+}
+
+bool MayLockAnything(int pid) {
+  constexpr uint64_t kIpcLock = uint64_t(1) << 14;  // CAP_IPC_LOCK
+  const std::string text = ReadProcFile(Cat("/proc/", pid, "/status"));
+  for (std::string_view line : Split(text, "\n")) {
+    constexpr std::string_view kField = "CapEff:\t";
+    if (!line.starts_with(kField)) continue;
+    uint64_t caps = 0;
+    std::from_chars(line.data() + kField.size(), line.data() + line.size(), caps, 16);
+    return (caps & kIpcLock) != 0;
+  }
+  return false;
 }
 
 }  // namespace
@@ -72,25 +120,32 @@ HostMemory ReadHostMemory(const std::string& proc) {
   return {table["MemTotal"] << 10, table["MemAvailable"] << 10};
 }
 
-std::optional<Bytes> CgroupHeadroom(int pid, const std::string& proc, const std::string& cgroup) {
-  std::optional<Bytes> least;
+std::vector<MemoryGroup> MemoryGroupsOf(int pid, const std::string& proc) {
+  std::vector<MemoryGroup> groups;
+  const auto mounts = MemoryMounts(proc);
   const std::string text = ReadProcFile(Cat(proc, "/", pid, "/cgroup"));
   // Lines "number:controllers:path"; the path may hold colons.
   for (std::string_view line : Split(text, "\n")) {
     const size_t first = line.find(':');
     const size_t second = first == line.npos ? line.npos : line.find(':', first + 1);
     if (second == line.npos) continue;
-    const auto controllers = line.substr(first + 1, second - first - 1);
+    const auto controllers = Split(line.substr(first + 1, second - first - 1), ",");
     const std::string path(line.substr(second + 1));
-    std::optional<Bytes> found;
-    if (line.starts_with("0:") && controllers.empty()) {
-      found = LeastUpwards(cgroup, path, kV2);
-    } else if (controllers == "memory") {
-      found = LeastUpwards(Cat(cgroup, "/memory"), path, kV1);
-    }
-    if (found) least = least ? std::min(*least, *found) : *found;
+    const bool v2 = line.starts_with("0:") && controllers.empty();
+    const bool v1 =
+        std::find(controllers.begin(), controllers.end(), "memory") != controllers.end();
+    // "/..": outside of this process's cgroup namespace.
+    if ((!v1 && !v2) || IsBelow(path, "/..")) continue;
+    const auto mount = std::find_if(mounts.begin(), mounts.end(), [&](const Mount& m) {
+      return m.names == (v1 ? &kV1 : &kV2) && IsBelow(path, m.root);
+    });
+    if (mount != mounts.end()) AddUpwards(*mount, path, groups);
   }
-  return least;
+  return groups;
+}
+
+std::optional<Bytes> LockableBytes(int pid) {
+  return MayLockAnything(pid) ? std::nullopt : ReadLimit(pid, "Max locked memory");
 }
 
 }  // namespace parkade::daemon

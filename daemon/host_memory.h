@@ -1,8 +1,9 @@
-// What the node and the control groups say about host memory.
+// What the node, the control groups and a process's limits say about host memory.
 #pragma once
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "common/bytes.h"
 
@@ -12,12 +13,19 @@ struct HostMemory {
   Bytes total = 0;
   Bytes available = 0;  // MemAvailable: free, plus what the kernel can take back without swapping
 };
-// Parses /proc/meminfo.
+// Parses meminfo.
 HostMemory ReadHostMemory(const std::string& proc = "/proc");
 
-// How much more memory a process may use before its control group, or one above it, is full; page
-// cache that can be dropped does not count as used. Empty: no limit. Reads v2 and v1.
-std::optional<Bytes> CgroupHeadroom(int pid, const std::string& proc = "/proc",
-                                    const std::string& cgroup = "/sys/fs/cgroup");
+// A control group with a limit on memory.
+struct MemoryGroup {
+  std::string path;  // of its directory; one group has one path, whichever process it is found by
+  Bytes free = 0;    // before it is full; page cache that can be dropped does not count as used
+};
+// The groups with a limit that a process's memory counts to: its own and those above it, v2 and v1.
+// Of another container's cgroup namespace that cannot be seen from here nothing is known.
+std::vector<MemoryGroup> MemoryGroupsOf(int pid, const std::string& proc = "/proc");
+
+// How much memory the process may lock; empty: as much as it likes, or it is not visible.
+std::optional<Bytes> LockableBytes(int pid);
 
 }  // namespace parkade::daemon

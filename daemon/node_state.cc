@@ -63,6 +63,16 @@ absl::Status CheckEpoch(const ProcessList& processes, uint64_t epoch) {
   return absl::OkStatus();
 }
 
+// How much a process may lock, where that was too little.
+absl::Status ExplainMemlock(const absl::Status& failed) {
+  if (ReasonOf(failed) != "MEMLOCK") return failed;
+  const auto pid = ReadNumber<int>(MetadataOf(failed)["pid"]);
+  const auto lockable = pid ? LockableBytes(*pid) : std::nullopt;
+  if (!lockable) return failed;
+  return Annotate(failed, Cat("(its limit on locked memory is ", InUnits(*lockable), ") "),
+                  {{"limit_bytes", std::to_string(*lockable)}});
+}
+
 // Members for the processes. Those that are at `goal` are done already; BUSY when one is moving by
 // itself, as after the loss of its last daemon.
 absl::StatusOr<std::vector<Member>> MembersFor(const ProcessList& processes, ProcessState goal) {
@@ -218,7 +228,7 @@ absl::StatusOr<Outcomes> NodeState::Pause(const Caller& caller, const PauseOrder
       uses[i].Keep();  // also of one that stayed behind paused: its bytes are there
     }
   }
-  if (!evicted.ok()) return evicted;
+  if (!evicted.ok()) return ExplainMemlock(evicted);
 
   movement.WaitForRelease(*members);
   Outcomes outcomes;
@@ -257,7 +267,7 @@ absl::Status NodeState::Provide(std::vector<Member>& members, std::vector<Scratc
         demands.emplace_back(DemandOf(member.process->pid(), process_default, *ledger));
     demand.exact = member.already ? 0 : member.prepared.stats.pausable_bytes;
     if (member.process->identity().visible) {
-      demand.headroom = CgroupHeadroom(member.process->pid());
+      demand.groups = MemoryGroupsOf(member.process->pid());
     }
   }
   auto grants = booking.Plan(order.policies, demands);

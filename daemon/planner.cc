@@ -58,6 +58,66 @@ Tiers Sort(const Policies& policies, const Demand& demand) {
 
 Bytes Less(Bytes a, Bytes b) { return a > b ? a - b : 0; }
 
+// What is left to share out: of the node, and of each control group.
+class Room {
+ public:
+  Room(Bytes node, std::span<const Demand> demands) : node_(node) {
+    for (const Demand& demand : demands) {
+      for (const MemoryGroup& group : demand.groups) {
+        // Each process's look was at another moment.
+        const auto [at, first] = groups_.emplace(group.path, group.free);
+        if (!first) at->second = std::min(at->second, group.free);
+      }
+    }
+  }
+
+  Bytes For(const Demand& demand) const {
+    Bytes left = node_;
+    for (const MemoryGroup& group : demand.groups) left = std::min(left, groups_.at(group.path));
+    return left;
+  }
+  // Not more than For.
+  void Take(const Demand& demand, Bytes bytes) {
+    node_ -= bytes;
+    for (const MemoryGroup& group : demand.groups) groups_.at(group.path) -= bytes;
+  }
+
+  // HOST_MEMORY when what the grants take is more than there is.
+  absl::Status Check(std::span<const Demand> demands, std::span<const Grant> grants) const;
+
+ private:
+  Bytes node_;
+  std::map<std::string, Bytes> groups_;
+};
+
+absl::Status Room::Check(std::span<const Demand> demands, std::span<const Grant> grants) const {
+  Bytes needed = 0;
+  std::map<std::string, Bytes> by_group;
+  for (size_t i = 0; i < demands.size(); ++i) {
+    needed += grants[i].new_host;
+    for (const MemoryGroup& group : demands[i].groups) by_group[group.path] += grants[i].new_host;
+  }
+  for (const Demand& demand : demands) {
+    for (const MemoryGroup& group : demand.groups) {
+      const Bytes wanted = by_group[group.path], left = groups_.at(group.path);
+      if (wanted <= left) continue;
+      return Fail(absl::StatusCode::kResourceExhausted, "HOST_MEMORY",
+                  Cat("the pause of process ", demand.pid, " needs ", InUnits(wanted),
+                      " of host memory in the control group ", group.path, ", which has ",
+                      InUnits(left), " free; policy disk or auto would do"),
+                  {{"pid", std::to_string(demand.pid)},
+                   {"cgroup", group.path},
+                   {"needed_bytes", std::to_string(wanted)},
+                   {"free_bytes", std::to_string(left)}});
+    }
+  }
+  if (needed <= node_) return absl::OkStatus();
+  return Fail(absl::StatusCode::kResourceExhausted, "HOST_MEMORY",
+              Cat("the pause needs ", InUnits(needed), " of host memory, ", InUnits(node_),
+                  " are free for it; policy disk or auto would do"),
+              {{"needed_bytes", std::to_string(needed)}, {"free_bytes", std::to_string(node_)}});
+}
+
 }  // namespace
 
 Policy Policies::For(const std::string& tag, Policy process_default) const {
@@ -113,43 +173,25 @@ absl::StatusOr<std::vector<Grant>> Plan(const Policies& policies, std::span<cons
   }
   std::vector<Grant> grants(demands.size());
   std::vector<Tiers> tiers;
-  Bytes needed = 0;
+  Room room(host_free, demands);
   for (size_t i = 0; i < demands.size(); ++i) {
-    const Demand& demand = demands[i];
-    const Tiers& t = tiers.emplace_back(Sort(policies, demand));
-    grants[i] = {t.host, Less(t.host, demand.reusable), t.disk};
-    needed += grants[i].new_host;
-    if (demand.headroom && grants[i].new_host > *demand.headroom) {
-      return Fail(absl::StatusCode::kResourceExhausted, "HOST_MEMORY",
-                  Cat("process ", demand.pid, " needs ", grants[i].new_host,
-                      " bytes of host memory, its control group has ", *demand.headroom, " free"),
-                  {{"pid", std::to_string(demand.pid)},
-                   {"needed_bytes", std::to_string(grants[i].new_host)},
-                   {"free_bytes", std::to_string(*demand.headroom)}});
-    }
+    const Tiers& t = tiers.emplace_back(Sort(policies, demands[i]));
+    grants[i] = {t.host, Less(t.host, demands[i].reusable), t.disk};
   }
-  if (needed > host_free) {
-    return Fail(
-        absl::StatusCode::kResourceExhausted, "HOST_MEMORY",
-        Cat("the pause needs ", needed, " bytes of host memory, ", host_free,
-            " are free for it; policy disk or auto would do"),
-        {{"needed_bytes", std::to_string(needed)}, {"free_bytes", std::to_string(host_free)}});
-  }
-  Bytes left = host_free - needed;
+  if (auto s = room.Check(demands, grants); !s.ok()) return s;
+  for (size_t i = 0; i < demands.size(); ++i) room.Take(demands[i], grants[i].new_host);
   for (size_t i = 0; i < demands.size(); ++i) {
     const Bytes wanted = tiers[i].automatic;
     if (wanted == 0) continue;
     const Demand& demand = demands[i];
     Grant& grant = grants[i];
-    Bytes room = left;
-    if (demand.headroom) room = std::min(room, *demand.headroom - grant.new_host);
     // What it has pinned already costs nothing.
     const Bytes pinned = Less(demand.reusable, grant.host);
-    const Bytes host = std::min(wanted, pinned + room);
+    const Bytes host = std::min(wanted, pinned + room.For(demand));
     const Bytes new_host = Less(host, pinned);
     grant.host += host;
     grant.new_host += new_host;
-    left -= new_host;
+    room.Take(demand, new_host);
     if (host < wanted) {
       const Bytes unused = std::min({host, demand.largest, kLargestPiece});
       grant.disk += wanted - host + unused;

@@ -10,6 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "common/bytes.h"
+#include "daemon/host_memory.h"
 #include "proto/ledger.h"
 #include "proto/wire.h"
 
@@ -35,9 +36,9 @@ struct Demand {
   Bytes largest = 0;                    // of these, the largest single allocation
   Bytes exact = 0;     // what the drained process says that it would evict in all; 0: not yet asked
   Bytes reusable = 0;  // pinned host memory it holds that carries no backup
-  std::optional<Bytes> headroom;  // of its control group
+  std::vector<MemoryGroup> groups;  // control groups that limit it; others may be in them too
 };
-// From a ledger; `exact` and `headroom` are left empty.
+// From a ledger; `exact` and `groups` are left empty.
 Demand DemandOf(int pid, wire::Policy process_default, const wire::LedgerView& ledger);
 
 struct Grant {
@@ -46,9 +47,10 @@ struct Grant {
   Bytes disk = 0;
 };
 
-// Grants in the order of `demands`, out of `host_free` bytes of new host memory for all together.
-// RESOURCE_EXHAUSTED (HOST_MEMORY, with needed_bytes and free_bytes) when policy host does not fit;
-// INVALID_ARGUMENT (UNKNOWN_TAG) for a tag that none of the processes has.
+// Grants in the order of `demands`, out of `host_free` bytes of new host memory for all together,
+// and for those of one control group out of what that has free. RESOURCE_EXHAUSTED (HOST_MEMORY,
+// with needed_bytes and free_bytes) when policy host does not fit; INVALID_ARGUMENT (UNKNOWN_TAG)
+// for a tag that none of the processes has.
 absl::StatusOr<std::vector<Grant>> Plan(const Policies& policies, std::span<const Demand> demands,
                                         Bytes host_free);
 

@@ -7,6 +7,7 @@
 #include <cerrno>
 
 #include "common/fd.h"
+#include "daemon/words.h"
 
 namespace parkade::daemon {
 
@@ -24,6 +25,16 @@ std::string ReadProcFile(const std::string& path, size_t most) {
   }
   text.resize(got);
   return text;
+}
+
+std::optional<uint64_t> ReadLimit(pid_t pid, std::string_view name) {
+  const std::string text = ReadProcFile(Cat("/proc/", pid, "/limits"));
+  for (std::string_view line : Split(text, "\n")) {
+    if (!line.starts_with(name)) continue;
+    const auto words = Split(line.substr(name.size()), " ");
+    return words.empty() ? std::nullopt : ReadNumber<uint64_t>(words[0]);
+  }
+  return std::nullopt;
 }
 
 }  // namespace parkade::daemon

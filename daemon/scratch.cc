@@ -2,7 +2,6 @@
 #include "daemon/scratch.h"
 
 #include <fcntl.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -32,17 +31,15 @@ std::vector<std::string> ReadLines(const std::string& path) {
 
 // A write past the process's own limit would kill it by SIGXFSZ.
 absl::Status CheckFileSizeLimit(const Process& process, Bytes bytes) {
-  rlimit limit;
-  if (!process.identity().visible || prlimit(process.pid(), RLIMIT_FSIZE, nullptr, &limit) != 0 ||
-      limit.rlim_cur >= bytes) {
-    return absl::OkStatus();
-  }
+  if (!process.identity().visible) return absl::OkStatus();
+  const auto limit = ReadLimit(process.pid(), "Max file size");
+  if (!limit || *limit >= bytes) return absl::OkStatus();
   return Fail(absl::StatusCode::kResourceExhausted, "FILE_SIZE_LIMIT",
-              Cat("process ", process.pid(), " may write files of ", InUnits(limit.rlim_cur),
+              Cat("process ", process.pid(), " may write files of ", InUnits(*limit),
                   " (ulimit -f), the pause needs ", InUnits(bytes)),
               {{"pid", std::to_string(process.pid())},
                {"needed_bytes", std::to_string(bytes)},
-               {"limit_bytes", std::to_string(limit.rlim_cur)}});
+               {"limit_bytes", std::to_string(*limit)}});
 }
 
 }  // namespace

@@ -117,13 +117,36 @@ TEST_CASE("bytes that only the drained process knows of are granted too") {
 
 TEST_CASE("a control group that is nearly full refuses policy host and limits auto") {
   Demand demand = Needs(7, {{"default", 10_MiB}});
-  demand.headroom = 4_MiB;
+  demand.groups = {{"/sys/fs/cgroup/pod", 4_MiB}};
   const auto refused = Plan(All(Policy::kHost), {&demand, 1}, 100_MiB);
   REQUIRE(ReasonOf(refused.status()) == "HOST_MEMORY");
   CHECK(MetadataOf(refused.status())["pid"] == "7");
   const auto grants = Plan(All(Policy::kAuto), {&demand, 1}, 100_MiB);
   REQUIRE(grants.ok());
   CHECK((*grants)[0].host == 4_MiB);
+}
+
+TEST_CASE("processes of one control group share what it has free, others do not") {
+  const MemoryGroup pod{"/pod", 15_MiB}, inner{"/pod/inner", 8_MiB};
+  Demand demands[] = {Needs(1, {{"default", 10_MiB}}), Needs(2, {{"default", 10_MiB}}),
+                      Needs(3, {{"default", 10_MiB}})};
+  demands[0].groups = {inner, pod};
+  demands[1].groups = {pod};
+  const auto refused = Plan(All(Policy::kHost), demands, 1_GiB);
+  REQUIRE(ReasonOf(refused.status()) == "HOST_MEMORY");
+  CHECK(MetadataOf(refused.status())["cgroup"] == "/pod/inner");
+  demands[0].groups = {pod};
+  const auto together = Plan(All(Policy::kHost), demands, 1_GiB);
+  REQUIRE(ReasonOf(together.status()) == "HOST_MEMORY");
+  CHECK(MetadataOf(together.status())["needed_bytes"] == std::to_string(20_MiB));
+  CHECK(MessageOf(together.status()).find("20.0 MiB") != std::string::npos);
+
+  demands[0].groups = {inner, pod};
+  const auto grants = Plan(All(Policy::kAuto), demands, 1_GiB);
+  REQUIRE(grants.ok());
+  CHECK((*grants)[0].host == 8_MiB);
+  CHECK((*grants)[1].host == 7_MiB);
+  CHECK((*grants)[2].host == 10_MiB);
 }
 
 TEST_CASE("a tag that none of the processes has is unknown") {
