@@ -31,6 +31,16 @@ void AddGlobals(CLI::App& app, Globals& globals, GlobalTexts& texts) {
       ->envname("PARKADE_RUNTIME_DIR")
       ->type_name("DIR")
       ->capture_default_str();
+  app.add_option("--address", globals.address, "A daemon on the network, by TLS")
+      ->envname("PARKADE_ADDRESS")
+      ->type_name("HOST:PORT");
+  const auto add_pem = [&](const char* name, std::string& path, const char* variable,
+                           const char* about) {
+    app.add_option(name, path, about)->envname(variable)->type_name("FILE");
+  };
+  add_pem("--cert", globals.certificate, "PARKADE_CERT", "The certificate to show it");
+  add_pem("--key", globals.key, "PARKADE_KEY", "The key of that certificate");
+  add_pem("--ca", globals.ca, "PARKADE_CA", "Who must have signed the daemon's certificate");
   app.add_option("--timeout", texts.timeout, "Longest wait for the daemon's answer, such as 30s")
       ->type_name("TIME")
       ->check(IsDuration());

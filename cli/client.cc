@@ -1,4 +1,4 @@
-// Speaks gRPC over the daemon's Unix socket.
+// Speaks gRPC over the daemon's Unix socket, or over TLS.
 #include "cli/client.h"
 
 #include <errno.h>
@@ -12,6 +12,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "cli/endpoint.h"
 #include "cli/error.h"
 #include "common/fd.h"
 #include "proto/control.grpc.pb.h"
@@ -67,13 +68,15 @@ absl::Status WhyUnreachable(const std::string& path, const std::string& otherwis
 }  // namespace
 
 struct EventStream::Call {
-  std::string path;
+  Endpoint endpoint;
+  absl::Status broken;  // why there is no reader
   grpc::ClientContext context;
   std::unique_ptr<grpc::ClientReader<v1::Event>> reader;
 };
 
 struct Client::Wire {
-  std::string path;
+  Endpoint endpoint;
+  absl::Status broken;  // why there is no stub
   std::optional<absl::Duration> timeout;
   std::unique_ptr<v1::Control::Stub> stub;
 
@@ -91,12 +94,19 @@ struct Client::Wire {
 
 namespace {
 
-absl::Status ToStatus(const grpc::Status& status, const std::string& path) {
+absl::Status ToStatus(const grpc::Status& status, const Endpoint& endpoint) {
   if (status.ok()) return absl::OkStatus();
   const std::string reason = ReasonIn(status);
+  const std::string& path = endpoint.name;
   // An error of the connection, not of the daemon; for a path that no socket can have, gRPC gives
   // UNKNOWN.
-  const bool too_long = path.size() >= sizeof(sockaddr_un::sun_path);
+  const bool too_long = !endpoint.tls && path.size() >= sizeof(sockaddr_un::sun_path);
+  if (endpoint.tls && status.error_code() == grpc::StatusCode::UNAVAILABLE && reason.empty()) {
+    return MakeStatus(
+        absl::StatusCode::kUnavailable,
+        absl::StrCat("no daemon at ", path, ", or its certificate or ours is refused"),
+        "UNREACHABLE");
+  }
   if ((status.error_code() == grpc::StatusCode::UNAVAILABLE && reason.empty()) || too_long) {
     return WhyUnreachable(path, "it closed the connection");
   }
@@ -114,29 +124,41 @@ template <typename Request, typename Response>
 absl::StatusOr<Response> Client::Wire::Call(
     grpc::Status (v1::Control::Stub::*method)(grpc::ClientContext*, const Request&, Response*),
     const Request& request, absl::Duration wait) const {
+  if (!broken.ok()) return broken;
   grpc::ClientContext context;
   SetDeadline(context, wait);
   Response response;
   const grpc::Status status = (stub.get()->*method)(&context, request, &response);
-  if (!status.ok()) return ToStatus(status, path);
+  if (!status.ok()) return ToStatus(status, endpoint);
   return response;
 }
 
 EventStream::EventStream(std::unique_ptr<Call> call) : call_(std::move(call)) {}
 EventStream::~EventStream() { Cancel(); }
-bool EventStream::Next(v1::Event* event) { return call_->reader->Read(event); }
-absl::Status EventStream::Finish() { return ToStatus(call_->reader->Finish(), call_->path); }
+bool EventStream::Next(v1::Event* event) {
+  return call_->broken.ok() && call_->reader->Read(event);
+}
+absl::Status EventStream::Finish() {
+  if (!call_->broken.ok()) return call_->broken;
+  return ToStatus(call_->reader->Finish(), call_->endpoint);
+}
 void EventStream::Cancel() { call_->context.TryCancel(); }
 
 Client::Client(const Globals& globals) : wire_(std::make_unique<Wire>()) {
   // gRPC would print its own lines beside our one sentence.
   gpr_set_log_function([](gpr_log_func_args*) {});
-  wire_->path = globals.runtime_dir + "/control.sock";
   wire_->timeout = globals.timeout;
+  auto endpoint = EndpointOf(globals);
+  wire_->broken = endpoint.status();
+  if (!endpoint.ok()) return;
+  const Endpoint& to = wire_->endpoint = std::move(*endpoint);
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(-1);  // a process may have a million allocations
-  wire_->stub = v1::Control::NewStub(grpc::CreateCustomChannel(
-      Target(wire_->path), grpc::InsecureChannelCredentials(), arguments));
+  wire_->stub = v1::Control::NewStub(
+      grpc::CreateCustomChannel(to.tls ? to.name : Target(to.name),
+                                to.tls ? grpc::SslCredentials({to.ca, to.key, to.certificate})
+                                       : grpc::InsecureChannelCredentials(),
+                                arguments));
 }
 
 Client::~Client() = default;
@@ -171,9 +193,10 @@ absl::StatusOr<v1::CollectGarbageResponse> Client::CollectGarbage(
 
 std::unique_ptr<EventStream> Client::Watch(const v1::WatchRequest& request) {
   auto call = std::make_unique<EventStream::Call>();
-  call->path = wire_->path;
+  call->endpoint = wire_->endpoint;
+  call->broken = wire_->broken;
   wire_->SetDeadline(call->context, kNoEnd);
-  call->reader = wire_->stub->Watch(&call->context, request);
+  if (call->broken.ok()) call->reader = wire_->stub->Watch(&call->context, request);
   return std::make_unique<EventStream>(std::move(call));
 }
 

@@ -32,8 +32,10 @@ class EventStream {
 
 class Client {
  public:
-  // Connects at the first call, to control.sock in the runtime directory. Calls last as long as
-  // --timeout says, else 10 s for questions and 30 min for transitions and for gc; a watch has no end.
+  // Connects at the first call, to control.sock in the runtime directory or to the address; what is
+  // wrong with either (see EndpointOf) every call answers. Calls last as long as
+  // --timeout says, else 10 s for questions and 30 min for transitions and for gc; a watch has no
+  // end.
   explicit Client(const Globals& globals);
   ~Client();
 

@@ -28,6 +28,9 @@ enum class Output { kTable, kWide, kJson };
 struct Globals {
   std::string runtime_dir = "/run/parkade";
   bool runtime_dir_given = false;
+  // Of a daemon on another node; empty: the one of this node, by its socket.
+  std::string address;                    // host:port
+  std::string certificate, key, ca;       // PEM files
   std::optional<absl::Duration> timeout;  // of the call to the daemon
   std::optional<Output> output;
 };

@@ -9,11 +9,14 @@
 #include <cerrno>
 #include <utility>
 
+#include "daemon/printable.h"
 #include "daemon/status.h"
 #include "daemon/words.h"
 
 namespace parkade::daemon {
 namespace {
+
+constexpr uid_t kNoUser = uid_t(-1);
 
 std::optional<gid_t> GroupId(const std::string& name) {
   const group* found = getgrnam(name.c_str());
@@ -29,7 +32,8 @@ int Ceiling() {
 
 }  // namespace
 
-Authority::Authority(const std::string& group) : group_(GroupId(group)), ceiling_(Ceiling()) {}
+Authority::Authority(const std::string& group, std::vector<std::string> clients)
+    : group_(GroupId(group)), clients_(clients.begin(), clients.end()), ceiling_(Ceiling()) {}
 
 absl::StatusOr<Fd> Authority::Note(Fd accepted) {
   auto peer = PeerOf(accepted.get());
@@ -54,7 +58,17 @@ Caller Authority::Judge(const Peer& peer) const {
   return {peer.uid, peer.uid == 0 || member};
 }
 
-absl::StatusOr<Caller> Authority::CallerOf(std::string_view peer) const {
+absl::StatusOr<Caller> Authority::CallerOf(std::string_view peer,
+                                           const std::vector<std::string>& names) const {
+  if (!names.empty()) {
+    // A user of another machine is none of ours, so he owns no process here.
+    if (std::any_of(names.begin(), names.end(),
+                    [&](const std::string& name) { return clients_.contains(name); })) {
+      return Caller{kNoUser, true};
+    }
+    return Fail(absl::StatusCode::kPermissionDenied, "NOT_A_CLIENT",
+                Cat("the certificate of ", Printable(Join(names, ", ")), " is not in tcp.clients"));
+  }
   constexpr std::string_view kPrefix = "fd:";
   if (peer.starts_with(kPrefix)) {
     const auto number = ReadNumber<int>(peer.substr(kPrefix.size()));

@@ -24,8 +24,8 @@ absl::Status Bad(std::string_view what) {
 
 // One setting: where it may come from, and where it did.
 struct Setting {
-  const char* name;  // in the file, with its table
-  const char* variable;
+  const char* name;      // in the file, with its table
+  const char* variable;  // nullptr: none
   std::vector<std::string> flag;
   bool is_list;
   std::vector<std::string> value;
@@ -44,7 +44,7 @@ class Sources {
     if (!s.flag.empty()) {
       s.value = s.flag;
       s.source = "flag";
-    } else if (const char* text = environment_(s.variable); text != nullptr) {
+    } else if (const char* text = Variable(s); text != nullptr) {
       if (s.is_list) {
         for (std::string_view part : Split(text, ":")) s.value.emplace_back(part);
       } else {
@@ -72,6 +72,10 @@ class Sources {
       return Bad(Cat(s.name, " (", s.source, ") is empty"));
     }
     return absl::OkStatus();
+  }
+
+  const char* Variable(const Setting& s) const {
+    return s.variable == nullptr ? nullptr : environment_(s.variable);
   }
 
   // A setting that nobody reads would be one without effect.
@@ -106,6 +110,27 @@ std::string DefaultStateDir(Environment environment) {
   if (const char* state = environment("XDG_STATE_HOME")) return Cat(state, "/parkade");
   if (const char* home = environment("HOME")) return Cat(home, "/.local/state/parkade");
   return "/var/lib/parkade";
+}
+
+absl::Status CheckTcp(const TcpConfig& tcp) {
+  const std::pair<std::string_view, bool> needed[] = {{"listen", tcp.listen.empty()},
+                                                      {"certificate", tcp.certificate.empty()},
+                                                      {"key", tcp.key.empty()},
+                                                      {"client_ca", tcp.client_ca.empty()},
+                                                      {"clients", tcp.clients.empty()}};
+  for (const auto& [name, missing] : needed) {
+    if (missing) {
+      return Bad(Cat("tcp.", name, " is missing: a listener on the network needs all of [tcp]"));
+    }
+  }
+  const size_t colon = tcp.listen.rfind(':');
+  const auto port = colon == tcp.listen.npos
+                        ? std::nullopt
+                        : ReadNumber<uint16_t>(std::string_view(tcp.listen).substr(colon + 1));
+  if (!port || colon == 0) {
+    return Bad(Cat("tcp.listen is \"", tcp.listen, "\", not a host and a port such as host:7463"));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status CheckScratch(const Config& config) {
@@ -152,8 +177,18 @@ absl::StatusOr<Config> LoadConfig(const Flags& flags, Environment environment) {
   Setting dirs{"scratch.dirs", "PARKADED_SCRATCH_DIRS", flags.scratch_dirs, true, {}, {}};
   Setting tmpfs{"scratch.allow_tmpfs", "PARKADED_ALLOW_TMPFS", flags.allow_tmpfs, true, {}, {}};
 
+  // The network is opened by whoever may write the file, not by an environment that drifts in.
+  Setting listen{"tcp.listen", nullptr, {}, false, {}, {}};
+  Setting certificate{"tcp.certificate", nullptr, {}, false, {}, {}};
+  Setting key{"tcp.key", nullptr, {}, false, {}, {}};
+  Setting client_ca{"tcp.client_ca", nullptr, {}, false, {}, {}};
+  Setting clients{"tcp.clients", nullptr, {}, true, {}, {}};
+  Setting* const tcp[] = {&listen, &certificate, &key, &client_ca, &clients};
+
   Sources sources(file, file_name, environment);
-  for (Setting* s : {&runtime, &state, &log, &budget, &dirs, &tmpfs}) {
+  std::vector<Setting*> all{&runtime, &state, &log, &budget, &dirs, &tmpfs};
+  all.insert(all.end(), std::begin(tcp), std::end(tcp));
+  for (Setting* s : all) {
     if (auto r = sources.Fill(*s); !r.ok()) return r;
   }
   if (auto r = sources.CheckKeys(); !r.ok()) return r;
@@ -178,6 +213,12 @@ absl::StatusOr<Config> LoadConfig(const Flags& flags, Environment environment) {
   config.scratch_dirs = dirs.value;
   config.allow_tmpfs = tmpfs.value;
   if (auto r = CheckScratch(config); !r.ok()) return r;
+  if (std::any_of(std::begin(tcp), std::end(tcp),
+                  [](const Setting* s) { return !s->value.empty(); })) {
+    config.tcp =
+        TcpConfig{listen.text(), certificate.text(), key.text(), client_ca.text(), clients.value};
+    if (auto r = CheckTcp(*config.tcp); !r.ok()) return r;
+  }
 
   const auto describe = [&](const Setting& s, std::string_view value) {
     config.described.push_back(Cat(s.name, "=", value, " (", s.source, ")"));
@@ -188,6 +229,10 @@ absl::StatusOr<Config> LoadConfig(const Flags& flags, Environment environment) {
   describe(budget, budget.value.empty() ? "what is free" : budget.text());
   describe(dirs, dirs.text());
   describe(tmpfs, tmpfs.text());
+  if (!config.tcp) describe(listen, "no listener on the network");
+  if (config.tcp) {
+    for (const Setting* s : tcp) describe(*s, Join(s->value, ", "));
+  }
   return config;
 }
 

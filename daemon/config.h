@@ -11,6 +11,15 @@
 
 namespace parkade::daemon {
 
+// A listener on the network, for callers with certificates. Only there when it is asked for.
+struct TcpConfig {
+  std::string listen;                // host:port
+  std::string certificate;           // PEM files: the daemon's chain,
+  std::string key;                   // its key, which nobody else may read,
+  std::string client_ca;             // and whoever signs its callers' certificates
+  std::vector<std::string> clients;  // names in certificates that may call: CN, DNS or URI
+};
+
 struct Config {
   std::string runtime_dir;  // sockets and lock
   std::string state_dir;    // what outlives the daemon
@@ -20,6 +29,7 @@ struct Config {
   // is used for those that name none. Empty: /scratch may be named, nothing is the default.
   std::vector<std::string> scratch_dirs;
   std::vector<std::string> allow_tmpfs;  // of them, those that may be tmpfs
+  std::optional<TcpConfig> tcp;          // empty: no listener on the network
   std::vector<std::string> described;    // "name=value (source)", one for each setting
 };
 

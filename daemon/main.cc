@@ -28,6 +28,7 @@
 #include "daemon/scratch.h"
 #include "daemon/service.h"
 #include "daemon/service_listener.h"
+#include "daemon/service_tcp.h"
 #include "daemon/shim_listener.h"
 #include "daemon/status.h"
 
@@ -82,7 +83,7 @@ int Run(const Config& config) {
   Log(LogLevel::kInfo, "GPU figures: %s", gpus.source().c_str());
   Events events;
   Registry registry;
-  Authority authority("parkade");
+  Authority authority("parkade", config.tcp ? config.tcp->clients : std::vector<std::string>{});
   Scratch scratch({config.scratch_dirs, config.allow_tmpfs}, config.state_dir);
   HostBudget budget(config.host_budget, registry);
   NodeState node({registry, events, gpus, scratch, budget}, {});
@@ -105,7 +106,20 @@ int Run(const Config& config) {
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   grpc::ServerBuilder builder;
   builder.RegisterService(&service);
+  int tcp_port = 0;
+  if (config.tcp) {
+    auto credentials = TcpCredentials(*config.tcp);
+    if (!credentials.ok()) return Refuse(credentials.status());
+    AddTcp(builder, *config.tcp, std::move(*credentials), &tcp_port);
+  }
   const auto server = builder.BuildAndStart();
+  if (config.tcp && tcp_port == 0) {
+    fprintf(
+        stderr,
+        "parkaded: cannot listen at %s: the address is not free, or %s is no certificate of %s\n",
+        config.tcp->listen.c_str(), config.tcp->certificate.c_str(), config.tcp->key.c_str());
+    return 1;
+  }
   if (server == nullptr) {
     fprintf(stderr, "parkaded: the gRPC server does not start\n");
     return 1;
@@ -113,6 +127,8 @@ int Run(const Config& config) {
   {
     const ServiceListener controls(std::move(*control_socket), *server, authority);
     Log(LogLevel::kInfo, "serving %s", config.runtime_dir.c_str());
+    if (config.tcp)
+      Log(LogLevel::kInfo, "serving %s, port %d", config.tcp->listen.c_str(), tcp_port);
     WaitForSignal(signals);
   }
   // Shims first: without them every transition under way comes to its end at once, and each process

@@ -11,29 +11,21 @@
 #include <cerrno>
 #include <utility>
 
+#include "common/trusted_path.h"
 #include "daemon/status.h"
 #include "daemon/words.h"
 
 namespace parkade::daemon {
 
 absl::Status MakeDirectory(const std::string& path, mode_t mode) {
-  for (size_t at = 1; at != path.npos;) {
-    at = path.find('/', at + 1);
-    const std::string part = path.substr(0, at);
-    if (mkdir(part.c_str(), at == path.npos ? mode : 0755) != 0 && errno != EEXIST) {
-      return ToStatus(OsError(errno, "make directory %s", part.c_str()));
-    }
-  }
+  const auto dir = MakeTrusted(path, PathOwners::kRootOrSelf, mode);
+  if (!dir.ok()) return ToStatus(dir.error());
   struct stat s;
-  if (lstat(path.c_str(), &s) != 0) return ToStatus(OsError(errno, "look at %s", path.c_str()));
-  const bool own = s.st_uid == geteuid() || s.st_uid == 0;
-  if (!S_ISDIR(s.st_mode) || !own || (s.st_mode & 0022) != 0) {
-    return Fail(absl::StatusCode::kFailedPrecondition, "UNSAFE_DIRECTORY",
-                Cat(path,
-                    " must be a directory that only its owner, this user, can "
-                    "write to"));
-  }
-  return absl::OkStatus();
+  if (fstat(dir->get(), &s) != 0) return ToStatus(OsError(errno, "look at %s", path.c_str()));
+  // A sticky bit is no help here: others could put their own sockets beside ours.
+  if ((s.st_mode & 0022) == 0) return absl::OkStatus();
+  return Fail(absl::StatusCode::kFailedPrecondition, "UNSAFE_DIRECTORY",
+              Cat(path, " can be written to by other users: chmod go-w"), {{"path", path}});
 }
 
 absl::StatusOr<Fd> ListenAt(const std::string& path, int type) {

@@ -9,8 +9,8 @@
 
 namespace parkade::daemon {
 
-// Makes a directory of one's own, parents too. FAILED_PRECONDITION (UNSAFE_DIRECTORY) when it is
-// there and another user could change it.
+// Makes a directory of one's own, parents too. FAILED_PRECONDITION (UNSAFE_DIRECTORY) when another
+// user could change it or a part of the path to it; the message names the part.
 absl::Status MakeDirectory(const std::string& path, mode_t mode);
 
 // A bound and listening Unix socket, mode 0666, in place of whatever was at `path`; the caller

@@ -4,10 +4,12 @@
 #include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 
+#include <algorithm>
 #include <chrono>
 #include <string>
 
 #include "daemon/host_memory.h"
+#include "daemon/service_tcp.h"
 #include "daemon/service_text.h"
 #include "daemon/status.h"
 #include "daemon/status_grpc.h"
@@ -49,7 +51,7 @@ grpc::Status AnswerWith(const absl::StatusOr<Outcomes>& outcomes, Response* resp
 grpc::Status ControlService::ListProcesses(grpc::ServerContext* context,
                                            const v1::ListProcessesRequest* request,
                                            v1::ListProcessesResponse* response) {
-  const auto caller = to_.authority.CallerOf(context->peer());
+  const auto caller = CallerOf(to_.authority, *context);
   if (!caller.ok()) return ToGrpc(caller.status());
   for (const auto& process : to_.registry.List(*caller, Read(request->selector()))) {
     Write(process->View(), response->add_processes());
@@ -60,7 +62,7 @@ grpc::Status ControlService::ListProcesses(grpc::ServerContext* context,
 grpc::Status ControlService::GetProcess(grpc::ServerContext* context,
                                         const v1::GetProcessRequest* request,
                                         v1::GetProcessResponse* response) {
-  const auto caller = to_.authority.CallerOf(context->peer());
+  const auto caller = CallerOf(to_.authority, *context);
   if (!caller.ok()) return ToGrpc(caller.status());
   const auto process = to_.registry.Find(*caller, request->pid());
   if (!process.ok()) return ToGrpc(process.status());
@@ -73,7 +75,7 @@ grpc::Status ControlService::GetProcess(grpc::ServerContext* context,
 
 grpc::Status ControlService::GetNode(grpc::ServerContext* context, const v1::GetNodeRequest*,
                                      v1::GetNodeResponse* response) {
-  const auto caller = to_.authority.CallerOf(context->peer());
+  const auto caller = CallerOf(to_.authority, *context);
   if (!caller.ok()) return ToGrpc(caller.status());
   response->set_daemon_version(PARKADE_VERSION);
   response->set_gpu_source(to_.gpus.source());
@@ -83,7 +85,12 @@ grpc::Status ControlService::GetNode(grpc::ServerContext* context, const v1::Get
   response->set_host_available_bytes(memory.available);
   std::map<std::string, Bytes> used;
   for (const auto& process : to_.registry.All()) {
-    if (const auto scratch = process->scratch()) used[scratch->base()] += scratch->bytes();
+    const auto scratch = process->scratch();
+    if (scratch == nullptr) continue;
+    // Of one that an earlier daemon made only the backup's size is known until it is used again.
+    const ProcessView view = process->View();
+    const Bytes backup = view.ledger ? view.ledger->disk_backup_bytes : 0;
+    used[scratch->base()] += std::max(scratch->bytes(), backup);
   }
   for (const BaseReport& report : ReportBases(to_.scratch.rules())) {
     Write(report, used[report.path], response->add_scratch_bases());
@@ -94,7 +101,7 @@ grpc::Status ControlService::GetNode(grpc::ServerContext* context, const v1::Get
 grpc::Status ControlService::Pause(grpc::ServerContext* context, const v1::PauseRequest* request,
                                    v1::PauseResponse* response) {
   const uint64_t arrived_ns = MonotonicNs();
-  const auto caller = to_.authority.CallerOf(context->peer());
+  const auto caller = CallerOf(to_.authority, *context);
   if (!caller.ok()) return ToGrpc(caller.status());
   const auto order = Read(*request);
   if (!order.ok()) return ToGrpc(order.status());
@@ -109,7 +116,7 @@ grpc::Status ControlService::Pause(grpc::ServerContext* context, const v1::Pause
 grpc::Status ControlService::Resume(grpc::ServerContext* context, const v1::ResumeRequest* request,
                                     v1::ResumeResponse* response) {
   const uint64_t arrived_ns = MonotonicNs();
-  const auto caller = to_.authority.CallerOf(context->peer());
+  const auto caller = CallerOf(to_.authority, *context);
   if (!caller.ok()) return ToGrpc(caller.status());
   const auto order = Read(*request);
   if (!order.ok()) return ToGrpc(order.status());
@@ -124,7 +131,7 @@ grpc::Status ControlService::Resume(grpc::ServerContext* context, const v1::Resu
 grpc::Status ControlService::CollectGarbage(grpc::ServerContext* context,
                                             const v1::CollectGarbageRequest* request,
                                             v1::CollectGarbageResponse* response) {
-  const auto caller = to_.authority.CallerOf(context->peer());
+  const auto caller = CallerOf(to_.authority, *context);
   if (!caller.ok()) return ToGrpc(caller.status());
   Sweep sweep;
   sweep.mode = request->dry_run() ? Sweep::Mode::kLook : Sweep::Mode::kRemove;

@@ -3,6 +3,7 @@
 
 #include "common/deadline.h"
 #include "daemon/service.h"
+#include "daemon/service_tcp.h"
 #include "daemon/service_text.h"
 #include "daemon/status.h"
 #include "daemon/status_grpc.h"
@@ -50,7 +51,7 @@ class Rates {
 
 grpc::Status ControlService::Watch(grpc::ServerContext* context, const v1::WatchRequest* request,
                                    grpc::ServerWriter<v1::Event>* writer) {
-  const auto caller = to_.authority.CallerOf(context->peer());
+  const auto caller = CallerOf(to_.authority, *context);
   if (!caller.ok()) return ToGrpc(caller.status());
   const Selector selector = Read(request->selector());
   // Registered before the first look: what changes in between is seen twice rather than never.

@@ -52,6 +52,20 @@ TEST_CASE("a peer that was not noted has no rights") {
   }
 }
 
+TEST_CASE("a certificate's bearer acts as a member of the group if he is named, else not at all") {
+  const Authority authority("no-such-group", {"orchestrator", "spiffe://cluster/scheduler"});
+  const auto named = authority.CallerOf("ipv4:10.0.0.7:5", {"someone", "orchestrator"});
+  REQUIRE(named.ok());
+  CHECK(named->sees_all);
+  CHECK(named->uid != 0);
+  CHECK(authority.CallerOf("ipv4:10.0.0.7:5", {"spiffe://cluster/scheduler"}).ok());
+  for (const char* name : {"Orchestrator", "orchestrator2", "", "*"}) {
+    CHECK(ReasonOf(authority.CallerOf("ipv4:10.0.0.7:5", {name}).status()) == "NOT_A_CLIENT");
+  }
+  CHECK(ReasonOf(Authority("root").CallerOf("ipv4:1.2.3.4:5", {"root"}).status()) ==
+        "NOT_A_CLIENT");
+}
+
 TEST_CASE("a member of the group sees every user's processes") {
   // Group 0 is root's; whether this user is in it the kernel decides.
   Authority authority("root");

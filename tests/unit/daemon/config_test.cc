@@ -100,3 +100,28 @@ TEST_CASE("a file that is missing or no TOML is refused with its place") {
   }
   CHECK(Refusal("[host]\nbudget = \n").find("parkaded.toml:2") != std::string::npos);
 }
+
+TEST_CASE("there is a listener on the network only where all of it is configured") {
+  environment.clear();
+  const auto quiet = Load();
+  REQUIRE(quiet.ok());
+  CHECK_FALSE(quiet->tcp.has_value());
+  CHECK(Shows(*quiet, "tcp.listen=no listener on the network (default)"));
+  const std::string all =
+      "[tcp]\nlisten = '[::1]:7463'\ncertificate = '/c'\nkey = '/k'\nclient_ca = '/a'\n";
+  const auto config = Load({}, all + "clients = ['orchestrator', 'spiffe://x/y']\n");
+  REQUIRE(config.ok());
+  REQUIRE(config->tcp.has_value());
+  CHECK(config->tcp->listen == "[::1]:7463");
+  CHECK(config->tcp->clients == std::vector<std::string>{"orchestrator", "spiffe://x/y"});
+  CHECK(Refusal(all).find("tcp.clients is missing") != std::string::npos);
+  CHECK(Refusal("[tcp]\nlisten = 'a:1'\n").find("tcp.certificate is missing") != std::string::npos);
+  CHECK(Refusal("[tcp]\nclients = ['x']\n").find("tcp.listen is missing") != std::string::npos);
+  CHECK(Refusal("[tcp]\nport = '1'\n").find("unknown setting tcp.port") != std::string::npos);
+  for (const std::string listen : {"host", "host:", ":1", "host:x", "host:70000", "host:-1"}) {
+    INFO(listen);
+    CHECK(Refusal("[tcp]\nlisten = '" + listen +
+                  "'\ncertificate = '/c'\nkey = '/k'\nclient_ca = '/a'\nclients = ['x']\n")
+              .find("tcp.listen is") != std::string::npos);
+  }
+}
