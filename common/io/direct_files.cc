@@ -2,6 +2,7 @@
 #include "common/io/direct_files.h"
 
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -37,6 +38,8 @@ const char* DirectFiles::MakeDirect(int fd) {
 
 Result<DirectFiles> DirectFiles::Adopt(std::span<Fd> files) {
   DirectFiles adopted;
+  rlimit limit;
+  const bool limited = getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
   for (Fd& fd : files) {
     // statx: fstat became a symbol of its own in glibc 2.33, which is too new for the shim.
     struct statx info = {};
@@ -45,6 +48,13 @@ Result<DirectFiles> DirectFiles::Adopt(std::span<Fd> files) {
     }
     if (!S_ISREG(info.stx_mode)) {
       return MakeError(Code::kInvalidArgument, "BAD_FILE", "a backup must be a regular file");
+    }
+    // Past the limit every write would fail, also to space that is preallocated.
+    if (limited && limit.rlim_cur < info.stx_size) {
+      return MakeError(Code::kResourceExhausted, "FILE_SIZE_LIMIT",
+                       "a backup file of %llu MiB, where RLIMIT_FSIZE of the process is %llu MiB",
+                       (unsigned long long)info.stx_size >> 20,
+                       (unsigned long long)limit.rlim_cur >> 20);
     }
     File file;
     file.capacity = Bytes(info.stx_size) / kDirectAlign * kDirectAlign;

@@ -20,7 +20,8 @@ constexpr Bytes kDirectAlign = 4096;
 class DirectFiles {
  public:
   DirectFiles() = default;
-  // Takes over the descriptors. INVALID_ARGUMENT BAD_FILE when one is not a regular file.
+  // Takes over the descriptors. INVALID_ARGUMENT BAD_FILE when one is not a regular file;
+  // RESOURCE_EXHAUSTED FILE_SIZE_LIMIT when one is larger than the process may write.
   static Result<DirectFiles> Adopt(std::span<Fd> files);
 
   std::span<const int> fds() const { return fds_; }

@@ -50,6 +50,10 @@ class IoEngine {
   // is in flight. Any other error says that the engine itself is broken.
   virtual Result<IoCompletion> WaitAny(Deadline by) = 0;
 
+  // For a disk that hangs: begins nothing any more. What has begun ends when the kernel ends it;
+  // the engine is then never destroyed, and the files may be closed.
+  virtual void Abandon() = 0;
+
   virtual uint32_t in_flight() const = 0;
   virtual uint32_t depth() const = 0;
 };

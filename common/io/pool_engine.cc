@@ -1,6 +1,7 @@
 // Serves requests on threads with blocking system calls.
 #include "common/io/pool_engine.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -31,13 +32,23 @@ PoolEngine::~PoolEngine() {
   threads_->JoinAll();
 }
 
-void PoolEngine::UseFiles(std::span<const int> files) { files_.assign(files.begin(), files.end()); }
+void PoolEngine::UseFiles(std::span<const int> files) {
+  files_.clear();
+  for (const int fd : files) files_.emplace_back(fcntl(fd, F_DUPFD_CLOEXEC, 0));
+}
+
+void PoolEngine::Abandon() {
+  abandoned_.store(true, std::memory_order_relaxed);
+  MutexLock lock(mu_);
+  waiting_.clear();
+}
 
 Result<void> PoolEngine::Submit(const IoRequest& request) {
   if (in_flight_ == depth_ || request.file >= files_.size()) {
     return MakeError(Code::kInternal, "IO_DEPTH", "request for file %u of %zu with %u in flight",
                      request.file, files_.size(), in_flight_);
   }
+  if (!files_[request.file]) return OsError(EMFILE, "a descriptor for file %u", request.file);
   ++in_flight_;
   MutexLock lock(mu_);
   waiting_.push_back(Transfer(request));
@@ -68,14 +79,15 @@ Result<IoCompletion> PoolEngine::WaitAny(Deadline by) {
 
 IoCompletion PoolEngine::Serve(Transfer transfer) const {
   const IoRequest& request = transfer.request();
-  const int fd = files_[request.file];
+  const int fd = files_[request.file].get();
   int64_t outcome;
   do {
     outcome = request.kind == IoRequest::Kind::kRead
                   ? pread(fd, transfer.memory(), transfer.bytes(), off_t(transfer.offset()))
                   : pwrite(fd, transfer.memory(), transfer.bytes(), off_t(transfer.offset()));
     if (outcome < 0) outcome = -errno;
-  } while (transfer.Advance(outcome) == Transfer::Next::kCallAgain);
+  } while (transfer.Advance(outcome) == Transfer::Next::kCallAgain &&
+           !abandoned_.load(std::memory_order_relaxed));
   return {request.tag, transfer.result()};
 }
 

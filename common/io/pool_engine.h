@@ -1,10 +1,12 @@
 // PoolEngine: the IoEngine over pread and pwrite on a few threads, where io_uring is refused.
 #pragma once
 
+#include <atomic>
 #include <deque>
 #include <memory>
 #include <vector>
 
+#include "common/fd.h"
 #include "common/io/io_engine.h"
 #include "common/io/transfer.h"
 #include "common/mutex.h"
@@ -20,6 +22,7 @@ class PoolEngine final : public IoEngine {
   void UseFiles(std::span<const int> files) override;
   Result<void> Submit(const IoRequest& request) override;
   Result<IoCompletion> WaitAny(Deadline by) override;
+  void Abandon() override;
   uint32_t in_flight() const override { return in_flight_; }
   uint32_t depth() const override { return depth_; }
 
@@ -28,8 +31,11 @@ class PoolEngine final : public IoEngine {
   IoCompletion Serve(Transfer transfer) const;
 
   const uint32_t depth_;
-  uint32_t in_flight_ = 0;     // the caller's thread alone
-  std::vector<int> files_;     // changes only with nothing in flight
+  uint32_t in_flight_ = 0;  // the caller's thread alone
+  // Of its own, so that the number of a closed file is never written to; changes only with nothing
+  // in flight.
+  std::vector<Fd> files_;
+  std::atomic<bool> abandoned_{false};
   uint32_t thread_count_ = 0;  // constant after construction
 
   Mutex mu_;  // innermost

@@ -20,6 +20,7 @@ class UringEngine final : public IoEngine {
   void UseFiles(std::span<const int> files) override;
   Result<void> Submit(const IoRequest& request) override;
   Result<IoCompletion> WaitAny(Deadline by) override;
+  void Abandon() override {}  // the kernel holds the files of what it has been given
   uint32_t in_flight() const override { return depth() - uint32_t(free_slots_.size()); }
   uint32_t depth() const override { return uint32_t(slots_.size()); }
 

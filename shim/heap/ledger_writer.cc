@@ -232,12 +232,16 @@ void LedgerWriter::AddMoved(Bytes bytes) {
 
 void LedgerWriter::EndTransition() { Store(&LedgerHeader::op_id, 0); }
 
-void LedgerWriter::SetHostPool(Bytes held, Bytes backup) {
-  Store(&LedgerHeader::host_pool_bytes, held);
-  Store(&LedgerHeader::host_backup_bytes, backup);
-}
+void LedgerWriter::SetHostPool(Bytes held) { Store(&LedgerHeader::host_pool_bytes, held); }
 
-void LedgerWriter::SetDiskBackup(Bytes bytes) { Store(&LedgerHeader::disk_backup_bytes, bytes); }
+void LedgerWriter::AddBackup(int64_t host_bytes, int64_t disk_bytes) {
+  if (header_ == nullptr) return;
+  const auto add = [](uint64_t& field, int64_t delta) {
+    std::atomic_ref(field).fetch_add(uint64_t(delta), std::memory_order_relaxed);
+  };
+  add(header_->host_backup_bytes, host_bytes);
+  add(header_->disk_backup_bytes, disk_bytes);
+}
 
 void LedgerWriter::SetUnhookedNames(uint64_t count) { Store(&LedgerHeader::unhooked_names, count); }
 

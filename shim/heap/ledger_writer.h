@@ -50,8 +50,9 @@ class LedgerWriter {
   void BeginTransition(uint64_t op_id, Bytes to_move);
   void AddMoved(Bytes bytes);
   void EndTransition();
-  void SetHostPool(Bytes held, Bytes backup);
-  void SetDiskBackup(Bytes bytes);
+  void SetHostPool(Bytes held);
+  // Backups that have come to be, or are gone.
+  void AddBackup(int64_t host_bytes, int64_t disk_bytes);
   void SetUnhookedNames(uint64_t count);
   void SetGatedThreads(uint64_t count);
   void SetGateMode(std::optional<wire::GateMode> mode);

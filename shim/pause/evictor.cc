@@ -25,6 +25,7 @@ Evictor::Evictor(MoveTools& tools, FileSpace* space, CUcontext context,
       context_(context),
       moves_(std::move(moves)),
       stage_bytes_(stage_bytes),
+      hashes_(tools.crew),
       lane_(tools.driver, CopyLane::Direction::kOut),
       backings_(moves_.size()),
       piece_left_(moves_.size()) {}
@@ -41,7 +42,9 @@ Result<void> Evictor::Run() {
   // What is still in flight goes to memory that the undo gives back.
   if (!result.ok()) tools_.stop.store(true, std::memory_order_relaxed);
   lane_.Drain();
-  stage_.reset();
+  hashes_.Drain();
+  disk_.reset();
+  blocks_.reset();
   return result;
 }
 
@@ -53,16 +56,22 @@ Result<void> Evictor::RunUntilIdle() {
     if (*step == Step::kStarted) continue;
     if (!copying_.empty()) {
       if (auto r = FinishCopy(); !r.ok()) return r;
-      if (auto r = FinishWrites(DiskStage::Patience::kLook); !r.ok()) return r;
+      if (auto r = FinishHashes(Patience::kLook); !r.ok()) return r;
+      if (auto r = FinishWrites(Patience::kLook); !r.ok()) return r;
       continue;
     }
-    if (stage_ != nullptr && !stage_->idle()) {
-      if (auto r = FinishWrites(DiskStage::Patience::kWait); !r.ok()) return r;
+    if (!hashes_.idle()) {
+      if (auto r = FinishHashes(Patience::kWait); !r.ok()) return r;
+      if (auto r = FinishWrites(Patience::kLook); !r.ok()) return r;
+      continue;
+    }
+    if (disk_ != nullptr && !disk_->idle()) {
+      if (auto r = FinishWrites(Patience::kWait); !r.ok()) return r;
       continue;
     }
     if (*step == Step::kNoMore) break;
   }
-  return stage_ != nullptr ? stage_->Flush() : Result<void>();
+  return disk_ != nullptr ? disk_->Flush() : Result<void>();
 }
 
 Result<Evictor::Step> Evictor::StartNext() {
@@ -83,7 +92,7 @@ Result<Evictor::Step> Evictor::StartNext() {
 
 Result<void> Evictor::BeginRange() {
   const RangeMove& move = moves_[next_];
-  auto backing = std::make_unique<RangeBacking>();
+  auto backing = std::make_unique<RangeBacking>(tools_.ledger);
   backings_[next_] = backing.get();
   move.range->backing = std::move(backing);
   piece_left_[next_] = LiveBytesByPiece(*move.range);
@@ -97,86 +106,133 @@ Result<void> Evictor::BeginRange() {
 }
 
 Result<bool> Evictor::CutToHost() {
-  const Bytes want = std::min({cutter_->Next(), kMostChunk, host_left_});
-  auto block = tools_.pool.Take(want, kDirectAlign, Deadline::InMs(kPinMs));
+  Bytes want = std::min({cutter_->Next(), kMostChunk, host_left_});
+  if (stages_host_) {
+    if (!blocks_->has_free()) return false;
+    want = std::min(want, blocks_->block_bytes());
+  }
+  auto block = tools_.pool.Take(want, kDirectAlign, HostPool::For::kBackup, Deadline::InMs(kPinMs));
   if (!block.ok()) {
     // The budget allowed it and the machine does not have it: `auto` has another place.
     if (moves_[next_].policy != wire::Policy::kAuto || space_ == nullptr) return block.error();
     host_left_ = 0;
     return CutToDisk();
   }
+  if (!block->pinned() && !stages_host_ && StagesHost()) {
+    *block = HostBlock();  // a smaller one will do
+    stages_host_ = true;
+    return CutToHost();
+  }
   host_left_ -= block->bytes();
-  RangeBacking& backing = BackingOf(next_);
-  Chunk& chunk = cutter_->Cut(backing, block->bytes());
-  chunk.host = std::move(*block);
-  if (auto r = Launch({next_, uint32_t(backing.chunks.size() - 1), kNoBlock}, chunk.host.memory());
-      !r.ok()) {
+  const bool staged = stages_host_ && !block->pinned();
+  RangeBacking& backing = *backings_[next_];
+  cutter_->Cut(backing, block->bytes()).host = std::move(*block);
+  const uint32_t through = staged ? blocks_->TakeBlock() : kNoBlock;
+  if (auto r = Launch({next_, uint32_t(backing.chunks.size() - 1), through}); !r.ok()) {
     return r.error();
   }
   return true;
 }
 
-Result<bool> Evictor::CutToDisk() {
-  if (stage_ == nullptr) {
-    if (space_ == nullptr) {
-      return MakeError(Code::kInternal, "NO_FILES", "bytes without a place to go to");
-    }
-    auto stage = OpenStage(tools_, stage_bytes_);
-    if (!stage.ok()) return stage.error();
-    stage_ = std::move(*stage);
+// Whether there is pinned memory for chunks on their way to memory that is not. Without it the
+// driver copies straight there, through a stage of its own.
+bool Evictor::StagesHost() {
+  if (blocks_ == nullptr) {
+    auto blocks = StageBlocks::Make(tools_.pool, std::min(stage_bytes_, kHostStage), 0);
+    if (!blocks.ok()) return false;
+    blocks_ = std::move(*blocks);
   }
-  if (!stage_->has_free()) return false;
-  auto part = space_->Take(std::min(cutter_->Next(), stage_->block_bytes()));
+  return blocks_->pinned();
+}
+
+Result<bool> Evictor::CutToDisk() {
+  if (auto r = OpenDisk(); !r.ok()) return r.error();
+  if (!blocks_->has_free()) return false;
+  auto part = space_->Take(std::min(cutter_->Next(), blocks_->block_bytes()));
   if (!part.ok()) return part.error();
-  RangeBacking& backing = BackingOf(next_);
+  RangeBacking& backing = *backings_[next_];
   Chunk& chunk = cutter_->Cut(backing, part->bytes);
   chunk.file = part->file;
   chunk.offset = part->offset;
-  const uint32_t block = stage_->TakeBlock();
-  if (writing_.size() <= block) writing_.resize(block + 1);
-  const Job job{next_, uint32_t(backing.chunks.size() - 1), block};
-  if (auto r = Launch(job, stage_->memory(block)); !r.ok()) return r.error();
+  const Job job{next_, uint32_t(backing.chunks.size() - 1), blocks_->TakeBlock()};
+  if (auto r = Launch(job); !r.ok()) return r.error();
   return true;
 }
 
-Result<void> Evictor::Launch(Job job, char* memory) {
-  const RangeBacking& backing = BackingOf(job.move);
-  const Chunk& chunk = backing.chunks[job.chunk];
-  if (auto r = lane_.Queue(moves_[job.move].range->base, backing.ExtentsOf(chunk), memory);
-      !r.ok()) {
-    return r;
+Result<void> Evictor::OpenDisk() {
+  if (disk_ != nullptr) return {};
+  if (space_ == nullptr) {
+    return MakeError(Code::kInternal, "NO_FILES", "bytes without a place to go to");
   }
-  copying_.push_back(job);
+  if (blocks_ == nullptr) {
+    auto blocks = StageBlocks::Make(tools_.pool, stage_bytes_, 0);
+    if (!blocks.ok()) return blocks.error();
+    blocks_ = std::move(*blocks);
+  }
+  disk_ = std::make_unique<DiskStage>(*blocks_, tools_.files, tools_.make_engine, tools_.ledger);
+  writing_.resize(blocks_->size());
+  return {};
+}
+
+char* Evictor::MemoryOf(const Job& job) {
+  return job.block != kNoBlock ? blocks_->memory(job.block) : ChunkOf(job).host.memory();
+}
+
+Result<void> Evictor::Launch(Job job) {
+  const RangeBacking& backing = *backings_[job.move];
+  const auto extents = backing.ExtentsOf(ChunkOf(job));
+  if (auto r = lane_.Queue(moves_[job.move].range->base, extents, MemoryOf(job)); !r.ok()) return r;
+  copying_.push_back(uint32_t(jobs_.size()));
+  jobs_.push_back(job);
   return {};
 }
 
 Result<void> Evictor::FinishCopy() {
   if (auto r = lane_.WaitOldest(); !r.ok()) return r;
-  const Job job = copying_.front();
+  const uint32_t number = copying_.front();
   copying_.pop_front();
-  if (job.block == kNoBlock) return Stored(job);
-  const Chunk& chunk = BackingOf(job.move).chunks[job.chunk];
-  writing_[job.block] = job;
-  return stage_->Write(job.block, {chunk.file, chunk.offset, chunk.bytes});
+  const Job& job = jobs_[number];
+  Chunk& chunk = ChunkOf(job);
+  char* const to = chunk.host && job.block != kNoBlock ? chunk.host.memory() : nullptr;
+  hashes_.Start({MemoryOf(job), to, chunk.bytes, chunk.digests.data(), nullptr, number});
+  return {};
 }
 
-Result<void> Evictor::FinishWrites(DiskStage::Patience patience) {
-  while (stage_ != nullptr) {
-    auto done = stage_->Next(patience);
+Result<void> Evictor::FinishHashes(Patience patience) {
+  while (const auto done = hashes_.Next(patience)) {
+    patience = Patience::kLook;
+    const Job job = jobs_[done->tag];
+    const Chunk& chunk = ChunkOf(job);
+    if (!chunk.host) {
+      writing_[job.block] = uint32_t(done->tag);
+      if (auto r = disk_->Write(job.block, {chunk.file, chunk.offset, chunk.bytes}); !r.ok()) {
+        return r;
+      }
+      continue;
+    }
+    if (job.block != kNoBlock) blocks_->GiveBlock(job.block);
+    if (auto r = Stored(job); !r.ok()) return r;
+  }
+  return {};
+}
+
+Result<void> Evictor::FinishWrites(Patience patience) {
+  while (disk_ != nullptr) {
+    auto done = disk_->Next(patience);
     if (!done.ok()) return done.error();
     if (!done->has_value()) return {};
     if (!(*done)->result.ok()) return (*done)->result;
-    stage_->GiveBlock((*done)->block);
-    if (auto r = Stored(writing_[(*done)->block]); !r.ok()) return r;
-    patience = DiskStage::Patience::kLook;
+    patience = Patience::kLook;
+    blocks_->GiveBlock((*done)->block);
+    if (auto r = Stored(jobs_[writing_[(*done)->block]]); !r.ok()) return r;
   }
   return {};
 }
 
 Result<void> Evictor::Stored(const Job& job) {
-  Chunk& chunk = BackingOf(job.move).chunks[job.chunk];
-  chunk.stored = true;
-  (job.block == kNoBlock ? moved_.host : moved_.disk) += chunk.bytes;
+  Chunk& chunk = ChunkOf(job);
+  backings_[job.move]->Stored(chunk);
+  (chunk.host ? moved_.host : moved_.disk) += chunk.bytes;
   tools_.ledger.AddMoved(chunk.bytes);
   Range& range = *moves_[job.move].range;
   Bytes& left = piece_left_[job.move][chunk.piece];

@@ -1,9 +1,9 @@
 // Evictor: moves the ranges of one context out of HBM, chunk by chunk, on one thread.
 //
-// GPU -> pinned memory, and for files on to the disk; a piece is unmapped and released as soon as
-// its last chunk is in its place, behind the copies of the next. It undoes nothing: when it
-// returns, each piece is either mapped with its bytes, or out (handle 0) with all of its chunks
-// stored.
+// GPU -> pinned memory -> hash, and for files on to the disk, for pageable memory by the hash crew
+// on to that; a piece is unmapped and released as soon as its last chunk is in its place, behind
+// the copies of the next. It undoes nothing: when it returns, each piece is either mapped with its
+// bytes, or out (handle 0) with all of its chunks stored and hashed.
 #pragma once
 
 #include <deque>
@@ -46,12 +46,16 @@ class Evictor {
   Result<void> BeginRange();
   Result<bool> CutToHost();
   Result<bool> CutToDisk();
-  Result<void> Launch(Job job, char* memory);
+  bool StagesHost();
+  Result<void> OpenDisk();
+  Result<void> Launch(Job job);
   Result<void> FinishCopy();
-  Result<void> FinishWrites(DiskStage::Patience patience);
+  Result<void> FinishHashes(Patience patience);
+  Result<void> FinishWrites(Patience patience);
   Result<void> Stored(const Job& job);
   Result<void> Release(Range& range, Piece& piece);
-  RangeBacking& BackingOf(uint32_t move) { return *backings_[move]; }
+  Chunk& ChunkOf(const Job& job) { return backings_[job.move]->chunks[job.chunk]; }
+  char* MemoryOf(const Job& job);
 
   MoveTools& tools_;
   FileSpace* const space_;
@@ -59,10 +63,13 @@ class Evictor {
   const std::vector<RangeMove> moves_;
   const Bytes stage_bytes_;
 
+  std::unique_ptr<StageBlocks> blocks_;
+  std::unique_ptr<DiskStage> disk_;
+  HashLane hashes_;
   CopyLane lane_;
-  std::unique_ptr<DiskStage> stage_;
-  std::deque<Job> copying_;   // in the lane, oldest first
-  std::vector<Job> writing_;  // by staging block
+  std::vector<Job> jobs_;          // all so far; those below are indices in it
+  std::deque<uint32_t> copying_;   // in the lane, oldest first
+  std::vector<uint32_t> writing_;  // by staging block
 
   // Per range, since its first chunk was cut.
   std::vector<RangeBacking*> backings_;
@@ -70,7 +77,8 @@ class Evictor {
 
   uint32_t next_ = 0;  // range that is being cut
   std::unique_ptr<ChunkCutter> cutter_;
-  Bytes host_left_ = 0;  // of that range's share of host memory
+  Bytes host_left_ = 0;       // of that range's share of host memory
+  bool stages_host_ = false;  // memory is pageable now: chunks reach it through the stage
 
   MovedBytes moved_;
   Bytes released_bytes_ = 0;

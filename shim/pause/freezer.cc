@@ -77,8 +77,7 @@ void Freezer::SetState(ProcessState state) {
 
 void Freezer::Run() {
   files_ = {};
-  ledger_.SetHostPool(pool_.held(), pool_.used());
-  ledger_.SetDiskBackup(0);
+  ledger_.SetHostPool(pool_.held());
   ledger_.SetGateMode(std::nullopt);
   SetState(ProcessState::kRunning);
   Gate::Open();
@@ -196,8 +195,7 @@ Result<void> Freezer::Evict(uint64_t op_id, const EvictionPlan& plan, Outcome* o
   outcome->stats.discarded_bytes = order->discarded_bytes;
   Settle(ranges);
   ledger_.EndTransition();
-  ledger_.SetHostPool(pool_.held(), pool_.used());
-  ledger_.SetDiskBackup(report.moved.disk);
+  ledger_.SetHostPool(pool_.held());
   SetState(ProcessState::kPaused);
   if (gate_order_.mode == wire::GateMode::kOpen) {
     Gate::Open();
@@ -216,7 +214,7 @@ void Freezer::UndoEviction(const std::vector<Range*>& ranges) {
     Run();
     return;
   }
-  ledger_.SetHostPool(pool_.held(), pool_.used());
+  ledger_.SetHostPool(pool_.held());
   ledger_.AddWarning(undone.error().what);
   if (!IsContextLost(undone.error().cuda)) {
     SetState(ProcessState::kPartlyMoved);
@@ -278,7 +276,7 @@ Freezer::Outcome Freezer::Resume(uint64_t op_id, uint64_t epoch) {
 
 void Freezer::ReleaseHost() {
   pool_.Release();
-  ledger_.SetHostPool(pool_.held(), pool_.used());
+  ledger_.SetHostPool(pool_.held());
 }
 
 }  // namespace parkade::shim

@@ -16,8 +16,12 @@ constexpr Bytes kHugePage = 2_MiB;
 Result<char*> MapPages(Bytes bytes) {
   void* mapped = mmap(nullptr, bytes + kHugePage, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (mapped == MAP_FAILED)
-    return OsError(errno, "mapping %llu MiB", (unsigned long long)bytes >> 20);
+  if (mapped == MAP_FAILED) {
+    Error e = OsError(errno, "mapping %llu MiB of host memory", (unsigned long long)bytes >> 20);
+    e.code = Code::kResourceExhausted;
+    e.reason = e.os_errno == EAGAIN ? "MEMLOCK" : "HOST_MEMORY";
+    return e;
+  }
   char* begin = static_cast<char*>(mapped);
   char* memory = reinterpret_cast<char*>(RoundUp(reinterpret_cast<uintptr_t>(begin), kHugePage));
   const Bytes before = Bytes(memory - begin);

@@ -7,7 +7,8 @@
 namespace parkade::shim {
 
 // Maps `bytes` (a multiple of 2 MiB), aligned to 2 MiB and kept from forked children; no page is
-// present yet. Parts of it may be unmapped one by one. RESOURCE_EXHAUSTED HOST_MEMORY.
+// present yet. Parts of it may be unmapped one by one. RESOURCE_EXHAUSTED HOST_MEMORY, or MEMLOCK
+// where the application locks all that it maps (mlockall) and may not lock so much.
 Result<char*> MapPages(Bytes bytes);
 void UnmapPages(char* memory, Bytes bytes);
 

@@ -7,6 +7,7 @@
 #include "shim/heap/ledger_writer.h"
 #include "shim/pause/disk_stage.h"
 #include "shim/pause/file_space.h"
+#include "shim/pause/hash_crew.h"
 #include "shim/pause/host_pool.h"
 
 namespace parkade::shim {
@@ -17,6 +18,7 @@ struct MoveTools {
   LedgerWriter& ledger;
   const DirectFiles& files;
   MakeEngine make_engine;
+  HashCrew& crew;
   const std::atomic<bool>* abort;  // from outside; null: cannot be aborted
   std::atomic<bool> stop{false};   // a thread has failed: the others need not go on
 
@@ -31,9 +33,5 @@ struct MovedBytes {
   Bytes host = 0;
   Bytes disk = 0;
 };
-
-// A stage for a thread that moves bytes to or from files; says once in the ledger what is slower
-// than it could be.
-Result<std::unique_ptr<DiskStage>> OpenStage(MoveTools& tools, Bytes stage_bytes);
 
 }  // namespace parkade::shim

@@ -2,6 +2,7 @@
 #include "shim/pause/mover.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <optional>
 #include <utility>
 
@@ -96,7 +97,8 @@ Result<void> Mover::Evict(const EvictionOrder& order, const EvictionPlan& plan,
   if (!by_context.empty()) {
     pool_.BeginGrowth(order.host_bytes + stage_bytes, by_context.front().first);
   }
-  MoveTools tools{driver_, pool_, ledger_, files, make_engine_, &abort};
+  HashCrew crew(order.host_bytes + order.disk_bytes);
+  MoveTools tools{driver_, pool_, ledger_, files, make_engine_, crew, &abort};
   std::optional<FileSpace> space;
   if (files.size() != 0) space.emplace(files, plan.disk_bytes);
   std::vector<EvictLane> lanes;
@@ -109,7 +111,7 @@ Result<void> Mover::Evict(const EvictionOrder& order, const EvictionPlan& plan,
          {}});
   }
   OnThreads(lanes.size(), [&lanes](size_t i) { lanes[i].result = lanes[i].evictor->Run(); });
-  pool_.EndGrowth();
+  EndGrowth();
   for (const EvictLane& lane : lanes) {
     report->moved.host += lane.evictor->moved().host;
     report->moved.disk += lane.evictor->moved().disk;
@@ -127,6 +129,16 @@ Result<void> Mover::Evict(const EvictionOrder& order, const EvictionPlan& plan,
     if (auto r = Discard(*move.range, report); !r.ok()) return r;
   }
   return {};
+}
+
+void Mover::EndGrowth() {
+  pool_.EndGrowth();
+  const auto refusal = pool_.refusal();
+  if (!refusal) return;
+  char line[320];
+  snprintf(line, sizeof line, "host memory is in part not pinned, which is slower: %s",
+           refusal->what);
+  ledger_.AddWarning(line);
 }
 
 Result<void> Mover::Discard(Range& range, MoveReport* report) {
@@ -162,7 +174,10 @@ Result<void> Mover::Restore(std::span<Range* const> ranges, const DirectFiles& f
     return PlaceOf(*r.range) == wire::Place::kDisk;
   });
   if (reads_files) pool_.BeginGrowth(stage_bytes, by_context.front().first);
-  MoveTools tools{driver_, pool_, ledger_, files, make_engine_, nullptr};
+  Bytes to_move = 0;
+  for (const Range* range : ranges) to_move += BytesOut(*range);
+  HashCrew crew(to_move);
+  MoveTools tools{driver_, pool_, ledger_, files, make_engine_, crew, nullptr};
   std::vector<RestoreLane> lanes;
   for (auto& [context, mine] : by_context) {
     const int device = mine.front()->range->device;
@@ -172,7 +187,7 @@ Result<void> Mover::Restore(std::span<Range* const> ranges, const DirectFiles& f
                      {}});
   }
   OnThreads(lanes.size(), [&lanes](size_t i) { lanes[i].result = lanes[i].restorer->Run(); });
-  pool_.EndGrowth();
+  EndGrowth();
   if (const RestoreLane* cause = FirstCause(lanes)) {
     report->device = cause->device;
     TakeBack(returns);

@@ -37,7 +37,8 @@ class Mover {
 
   // Brings back every piece of `ranges` that is out, and drops the backings once all bytes are in
   // HBM. Creates all handles first. On error every range is as it was, backings whole: GPU_MEMORY
-  // with the needed and free bytes, CUDA_..., BACKUP_MISSING or what the disk says.
+  // with the needed and free bytes, CUDA_..., BACKUP_CORRUPT, BACKUP_MISSING or what the disk
+  // says.
   Result<void> Restore(std::span<Range* const> ranges, const DirectFiles& files, Bytes stage_bytes,
                        MoveReport* report);
 
@@ -46,6 +47,8 @@ class Mover {
   template <typename Work>
   static void OnThreads(size_t count, Work work);
 
+  // Says once in the ledger when memory could not be pinned.
+  void EndGrowth();
   Result<void> Discard(Range& range, MoveReport* report);
   Result<void> CreateHandles(std::vector<RangeReturn>& returns, MoveReport* report);
   void TakeBack(std::vector<RangeReturn>& returns);

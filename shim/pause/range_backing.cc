@@ -11,6 +11,20 @@ Bytes End(const Extent& extent) { return extent.offset + extent.bytes; }
 
 }  // namespace
 
+RangeBacking::~RangeBacking() {
+  Bytes host = 0, disk = 0;
+  for (const Chunk& chunk : chunks) {
+    if (chunk.stored) (chunk.host ? host : disk) += chunk.bytes;
+  }
+  ledger_.AddBackup(-int64_t(host), -int64_t(disk));
+}
+
+void RangeBacking::Stored(Chunk& chunk) {
+  chunk.stored = true;
+  const auto bytes = int64_t(chunk.bytes);
+  ledger_.AddBackup(chunk.host ? bytes : 0, chunk.host ? 0 : bytes);
+}
+
 wire::Place RangeBacking::place() const {
   if (chunks.empty()) return wire::Place::kDiscarded;
   const bool any_on_disk =
@@ -36,6 +50,7 @@ Bytes ChunkCutter::Next() const {
 Chunk& ChunkCutter::Cut(RangeBacking& backing, Bytes bytes) {
   while (End(range_.pieces[piece_]) <= offset()) ++piece_;
   Chunk chunk{piece_, uint32_t(backing.extents.size()), 0, bytes, {}};
+  chunk.digests.resize(HashBlocksIn(bytes));
   for (Bytes left = bytes; left != 0;) {
     const Extent& whole = range_.extents[extent_];
     const Bytes part = std::min(left, End(whole) - offset());

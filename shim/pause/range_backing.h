@@ -1,13 +1,16 @@
 // RangeBacking: the bytes of one range while it is out, as chunks in host memory and in files.
 //
 // A chunk is what moves in one go: live bytes of one piece, gathered from one or more extents,
-// lying one after the other in its place. Evictor makes chunks, Restorer plays them back.
+// lying one after the other in its place. Evictor makes chunks, Restorer plays them back, and takes
+// none whose bytes have another digest than those that left.
 #pragma once
 
 #include <span>
 #include <vector>
 
+#include "common/hash/block_hash.h"
 #include "proto/ledger.h"
+#include "shim/heap/ledger_writer.h"
 #include "shim/heap/range.h"
 #include "shim/pause/host_pool.h"
 
@@ -17,23 +20,32 @@ struct Chunk {
   uint32_t piece;         // of the range; a chunk never crosses a piece's border
   uint32_t first_extent;  // in RangeBacking::extents
   uint32_t extent_count;
-  Bytes bytes;          // sum of its extents
-  HostBlock host;       // empty: the chunk is in a file
-  uint32_t file = 0;    // index in the operation's files
-  uint64_t offset = 0;  // in that file
-  bool stored = false;  // all bytes have arrived at their place
+  Bytes bytes;                       // sum of its extents
+  HostBlock host;                    // empty: the chunk is in a file
+  uint32_t file = 0;                 // index in the operation's files
+  uint64_t offset = 0;               // in that file
+  std::vector<Digest> digests = {};  // of each block of kHashBlock; what has to come back
+  bool stored = false;               // all bytes have arrived at their place, and are hashed
 };
 
+// Its stored chunks stand in the ledger for as long as it lives.
 class RangeBacking final : public Backing {
  public:
+  explicit RangeBacking(LedgerWriter& ledger) : ledger_(ledger) {}  // which outlives it
+  ~RangeBacking() override;
+
   std::vector<Extent> extents;
   std::vector<Chunk> chunks;
 
   std::span<const Extent> ExtentsOf(const Chunk& chunk) const {
     return std::span(extents).subspan(chunk.first_extent, chunk.extent_count);
   }
+  void Stored(Chunk& chunk);
   // What the ledger says of a range that is out: the slowest place that holds a part of it.
   wire::Place place() const;
+
+ private:
+  LedgerWriter& ledger_;
 };
 
 // Walks the live extents of a range and cuts off what comes next.

@@ -1,6 +1,8 @@
 // The pipeline back into HBM.
 #include "shim/pause/restorer.h"
 
+#include <algorithm>
+#include <cstdio>
 #include <utility>
 
 #include "shim/cuda/cuda_error.h"
@@ -16,6 +18,7 @@ Restorer::Restorer(MoveTools& tools, DeviceMemory& memory, CUcontext context,
       context_(context),
       returns_(std::move(returns)),
       stage_bytes_(stage_bytes),
+      hashes_(tools.crew),
       lane_(tools.driver, CopyLane::Direction::kIn) {}
 
 Result<void> Restorer::Run() {
@@ -29,18 +32,20 @@ Result<void> Restorer::Run() {
   if (result.ok()) result = RunUntilIdle();
   if (!result.ok()) tools_.stop.store(true, std::memory_order_relaxed);
   lane_.Drain();  // before what is mapped may be unmapped again
-  stage_.reset();
+  hashes_.Drain();
+  disk_.reset();
+  blocks_.reset();
   return result;
 }
 
 Result<void> Restorer::RunUntilIdle() {
   for (;;) {
     if (tools_.Stopping()) return MakeError(Code::kCancelled, "CANCELLED", "another GPU failed");
-    // Blocks from the disk first: they hold staging memory.
-    if (!read_.empty() && !lane_.full()) {
-      const uint32_t block = read_.front();
-      read_.pop_front();
-      if (auto r = Launch(staged_[block], stage_->memory(block)); !r.ok()) return r;
+    // What is staged first: it holds the stage's memory.
+    if (!ready_.empty() && !lane_.full()) {
+      const uint32_t job = ready_.front();
+      ready_.pop_front();
+      if (auto r = Launch(job); !r.ok()) return r;
       continue;
     }
     auto step = StartNext();
@@ -48,11 +53,17 @@ Result<void> Restorer::RunUntilIdle() {
     if (*step == Step::kStarted) continue;
     if (!copying_.empty()) {
       if (auto r = FinishCopy(); !r.ok()) return r;
-      if (auto r = FinishReads(DiskStage::Patience::kLook); !r.ok()) return r;
+      if (auto r = FinishHashes(Patience::kLook); !r.ok()) return r;
+      if (auto r = FinishReads(Patience::kLook); !r.ok()) return r;
       continue;
     }
-    if (stage_ != nullptr && !stage_->idle()) {
-      if (auto r = FinishReads(DiskStage::Patience::kWait); !r.ok()) return r;
+    if (!hashes_.idle()) {
+      if (auto r = FinishHashes(Patience::kWait); !r.ok()) return r;
+      if (auto r = FinishReads(Patience::kLook); !r.ok()) return r;
+      continue;
+    }
+    if (disk_ != nullptr && !disk_->idle()) {
+      if (auto r = FinishReads(Patience::kWait); !r.ok()) return r;
       continue;
     }
     if (*step == Step::kNoMore) return {};
@@ -73,9 +84,10 @@ Result<Restorer::Step> Restorer::StartNext() {
   }
   if (lane_.full()) return Step::kMustWait;
   if (!chunk->host) return StartRead(*chunk);
-  ++next_chunk_;
-  const Job job{chunk, returns_[next_return_]->range, kNoBlock};
-  if (auto r = Launch(job, chunk->host.memory()); !r.ok()) return r.error();
+  if (StagesHost(*chunk)) return StartFromPageable(*chunk);
+  const uint32_t job = AddJob(*chunk, kNoBlock);
+  Verify(job, chunk->host.memory(), nullptr);
+  if (auto r = Launch(job); !r.ok()) return r.error();
   return Step::kStarted;
 }
 
@@ -114,51 +126,145 @@ const Chunk* Restorer::NextChunk() {
 }
 
 Result<Restorer::Step> Restorer::StartRead(const Chunk& chunk) {
-  if (stage_ == nullptr) {
-    auto stage = OpenStage(tools_, stage_bytes_);
-    if (!stage.ok()) return stage.error();
-    stage_ = std::move(*stage);
-  }
-  if (!stage_->has_free()) return Step::kMustWait;
-  const uint32_t block = stage_->TakeBlock();
-  if (staged_.size() <= block) staged_.resize(block + 1);
-  staged_[block] = {&chunk, returns_[next_return_]->range, block};
-  ++next_chunk_;
-  if (auto r = stage_->Read(block, {chunk.file, chunk.offset, chunk.bytes}); !r.ok()) {
+  if (auto r = OpenDisk(); !r.ok()) return r.error();
+  if (!blocks_->has_free()) return Step::kMustWait;
+  const uint32_t block = blocks_->TakeBlock();
+  reading_[block] = AddJob(chunk, block);
+  if (auto r = disk_->Read(block, {chunk.file, chunk.offset, chunk.bytes}); !r.ok()) {
     return r.error();
   }
   return Step::kStarted;
 }
 
-Result<void> Restorer::Launch(const Job& job, char* memory) {
+Result<Restorer::Step> Restorer::StartFromPageable(const Chunk& chunk) {
+  if (!blocks_->has_free()) return Step::kMustWait;
+  const uint32_t block = blocks_->TakeBlock();
+  Verify(AddJob(chunk, block), chunk.host.memory(), blocks_->memory(block));
+  return Step::kStarted;
+}
+
+Result<void> Restorer::OpenDisk() {
+  if (disk_ != nullptr) return {};
+  if (blocks_ == nullptr) {
+    auto blocks = StageBlocks::Make(tools_.pool, stage_bytes_, LargestInFiles());
+    if (!blocks.ok()) return blocks.error();
+    blocks_ = std::move(*blocks);
+  }
+  disk_ = std::make_unique<DiskStage>(*blocks_, tools_.files, tools_.make_engine, tools_.ledger);
+  reading_.resize(blocks_->size());
+  return {};
+}
+
+// A stage's blocks may be smaller now than they were when chunks left with fewer GPUs.
+Bytes Restorer::LargestInFiles() const {
+  Bytes largest = 0;
+  for (const RangeReturn* returning : returns_) {
+    const auto* backing = static_cast<const RangeBacking*>(returning->range->backing.get());
+    if (backing == nullptr) continue;
+    for (const Chunk& chunk : backing->chunks) {
+      if (!chunk.host) largest = std::max(largest, chunk.bytes);
+    }
+  }
+  return largest;
+}
+
+// Whether a chunk in host memory comes in through pinned memory, as Evictor::StagesHost.
+bool Restorer::StagesHost(const Chunk& chunk) {
+  if (chunk.host.pinned()) return false;
+  if (blocks_ == nullptr) {
+    const Bytes bytes = std::min(stage_bytes_, kHostStage);
+    auto blocks = StageBlocks::Make(tools_.pool, bytes, LargestInFiles());
+    if (!blocks.ok()) return false;
+    blocks_ = std::move(*blocks);
+  }
+  return blocks_->pinned() && chunk.bytes <= blocks_->block_bytes();
+}
+
+uint32_t Restorer::AddJob(const Chunk& chunk, uint32_t block) {
+  jobs_.push_back({&chunk, returns_[next_return_]->range, block});
+  ++next_chunk_;
+  return uint32_t(jobs_.size() - 1);
+}
+
+void Restorer::Verify(uint32_t job, const char* from, char* to) {
+  const Chunk& chunk = *jobs_[job].chunk;
+  hashes_.Start({from, to, chunk.bytes, nullptr, chunk.digests.data(), job});
+}
+
+Result<void> Restorer::Launch(uint32_t number) {
+  const Job& job = jobs_[number];
   const auto& backing = static_cast<const RangeBacking&>(*job.range->backing);
+  char* const memory =
+      job.block != kNoBlock ? blocks_->memory(job.block) : job.chunk->host.memory();
   if (auto r = lane_.Queue(job.range->base, backing.ExtentsOf(*job.chunk), memory); !r.ok()) {
     return r;
   }
-  copying_.push_back(job);
+  copying_.push_back(number);
   return {};
 }
 
 Result<void> Restorer::FinishCopy() {
   if (auto r = lane_.WaitOldest(); !r.ok()) return r;
-  const Job job = copying_.front();
+  const Job& job = jobs_[copying_.front()];
   copying_.pop_front();
-  (job.block == kNoBlock ? moved_.host : moved_.disk) += job.chunk->bytes;
+  (job.chunk->host ? moved_.host : moved_.disk) += job.chunk->bytes;
   tools_.ledger.AddMoved(job.chunk->bytes);
-  if (job.block != kNoBlock) stage_->GiveBlock(job.block);
+  if (job.block != kNoBlock) blocks_->GiveBlock(job.block);
   return {};
 }
 
-Result<void> Restorer::FinishReads(DiskStage::Patience patience) {
-  while (stage_ != nullptr) {
-    auto done = stage_->Next(patience);
-    if (!done.ok()) return done.error();
-    if (!done->has_value()) return {};
-    if (!(*done)->result.ok()) return (*done)->result;
-    read_.push_back((*done)->block);
-    patience = DiskStage::Patience::kLook;
+Result<void> Restorer::FinishHashes(Patience patience) {
+  while (const auto done = hashes_.Next(patience)) {
+    patience = Patience::kLook;
+    const Job& job = jobs_[done->tag];
+    if (done->wrong) return Corrupt(job, *done->wrong);
+    if (job.block != kNoBlock) ready_.push_back(uint32_t(done->tag));
   }
   return {};
+}
+
+Result<void> Restorer::FinishReads(Patience patience) {
+  while (disk_ != nullptr) {
+    auto done = disk_->Next(patience);
+    if (!done.ok()) return done.error();
+    if (!done->has_value()) return {};
+    patience = Patience::kLook;
+    const uint32_t block = (*done)->block;
+    const uint32_t number = reading_[block];
+    if (!(*done)->result.ok()) return Unread(jobs_[number], (*done)->result.error());
+    Verify(number, blocks_->memory(block), nullptr);
+  }
+  return {};
+}
+
+Error Restorer::Unread(const Job& job, const Error& cause) const {
+  Error e = MakeError(cause.code, cause.reason, "the backup of 0x%llx on device %d: %s",
+                      (unsigned long long)AddressOf(job, 0), job.range->device, cause.what);
+  e.os_errno = cause.os_errno;
+  return e;
+}
+
+Error Restorer::Corrupt(const Job& job, size_t block) const {
+  const Bytes at = block * kHashBlock;
+  const Bytes bytes = std::min(kHashBlock, job.chunk->bytes - at);
+  char place[64] = "host memory";
+  if (!job.chunk->host) {
+    snprintf(place, sizeof place, "file %u at %llu", job.chunk->file,
+             (unsigned long long)(job.chunk->offset + at));
+  }
+  return MakeError(Code::kDataLoss, "BACKUP_CORRUPT",
+                   "the backup of 0x%llx on device %d is not what was stored: %llu bytes in %s",
+                   (unsigned long long)AddressOf(job, at), job.range->device,
+                   (unsigned long long)bytes, place);
+}
+
+CUdeviceptr Restorer::AddressOf(const Job& job, Bytes at) const {
+  const auto& backing = static_cast<const RangeBacking&>(*job.range->backing);
+  for (const Extent& extent : backing.ExtentsOf(*job.chunk)) {
+    if (at < extent.bytes) return job.range->base + extent.offset + at;
+    at -= extent.bytes;
+  }
+  return job.range->base;
 }
 
 }  // namespace parkade::shim

@@ -1,7 +1,9 @@
 // Restorer: brings the ranges of one context back into HBM, chunk by chunk, on one thread.
 //
 // Maps a range when its first chunk is about to come in, while the chunks of earlier ranges are
-// still being copied. It creates no handles, and undoes nothing (mover.h does both).
+// still being copied. Every chunk is hashed again: what comes through a stage before it is copied
+// in, what lies in pinned memory at the same time. It creates no handles, and undoes nothing
+// (mover.h does both).
 #pragma once
 
 #include <deque>
@@ -33,8 +35,9 @@ class Restorer {
   Restorer(MoveTools& tools, DeviceMemory& memory, CUcontext context,
            std::vector<RangeReturn*> returns, Bytes stage_bytes);
 
-  // Every piece is mapped and holds its bytes; backings stay as they are. On error some pieces are
-  // mapped (Incoming::mapped says which). Nothing is in flight afterwards.
+  // Every piece is mapped and holds its bytes, which are those that left; backings stay as they
+  // are. On error some pieces are mapped (Incoming::mapped says which). DATA_LOSS BACKUP_CORRUPT or
+  // BACKUP_MISSING names address, device and place. Nothing is in flight afterwards.
   Result<void> Run();
 
   const MovedBytes& moved() const { return moved_; }
@@ -53,9 +56,19 @@ class Restorer {
   Result<void> MapRange(RangeReturn& returning);
   const Chunk* NextChunk();
   Result<Step> StartRead(const Chunk& chunk);
-  Result<void> Launch(const Job& job, char* memory);
+  Result<Step> StartFromPageable(const Chunk& chunk);
+  Result<void> OpenDisk();
+  Bytes LargestInFiles() const;
+  bool StagesHost(const Chunk& chunk);
+  uint32_t AddJob(const Chunk& chunk, uint32_t block);
+  void Verify(uint32_t job, const char* from, char* to);
+  Result<void> Launch(uint32_t job);
   Result<void> FinishCopy();
-  Result<void> FinishReads(DiskStage::Patience patience);
+  Result<void> FinishHashes(Patience patience);
+  Result<void> FinishReads(Patience patience);
+  Error Corrupt(const Job& job, size_t block) const;
+  Error Unread(const Job& job, const Error& cause) const;
+  CUdeviceptr AddressOf(const Job& job, Bytes at) const;
 
   MoveTools& tools_;
   DeviceMemory& memory_;
@@ -63,11 +76,14 @@ class Restorer {
   const std::vector<RangeReturn*> returns_;
   const Bytes stage_bytes_;
 
+  std::unique_ptr<StageBlocks> blocks_;
+  std::unique_ptr<DiskStage> disk_;
+  HashLane hashes_;
   CopyLane lane_;
-  std::unique_ptr<DiskStage> stage_;
-  std::deque<Job> copying_;    // in the lane, oldest first
-  std::deque<uint32_t> read_;  // staging blocks whose bytes have come from the disk
-  std::vector<Job> staged_;    // by staging block
+  std::vector<Job> jobs_;          // all so far; those below are indices in it
+  std::vector<uint32_t> reading_;  // by staging block
+  std::deque<uint32_t> ready_;     // verified in their staging blocks
+  std::deque<uint32_t> copying_;   // in the lane, oldest first
 
   size_t next_return_ = 0;
   size_t next_chunk_ = 0;

@@ -133,8 +133,9 @@ TEST_CASE("totals and state are what was said last") {
   writer->BeginTransition(77, 1000);
   writer->AddMoved(300);
   writer->AddMoved(200);
-  writer->SetHostPool(11, 12);
-  writer->SetDiskBackup(13);
+  writer->SetHostPool(11);
+  writer->AddBackup(20, 13);
+  writer->AddBackup(-8, 0);
   writer->SetUnhookedNames(14);
   writer->SetGatedThreads(15);
   auto header = wire::ReadLedgerHeader(writer->fd());

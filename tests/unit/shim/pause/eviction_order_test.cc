@@ -84,7 +84,9 @@ TEST_CASE("chunks cover the live bytes once and stop at each piece's border") {
   CHECK(LiveBytesByPiece(range) == std::vector<Bytes>{8192 + 1_MiB, 1_MiB + 4096, 3_MiB});
 
   for (const Bytes most : {Bytes(4096), 12_KiB, 1_MiB, 64_MiB}) {
-    RangeBacking backing;
+    const auto ledger = LedgerWriter::Create();
+    REQUIRE(ledger.ok());
+    RangeBacking backing(**ledger);
     ChunkCutter cutter(range);
     while (!cutter.done()) cutter.Cut(backing, std::min(cutter.Next(), most));
     CHECK(cutter.Next() == 0);

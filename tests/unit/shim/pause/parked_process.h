@@ -19,6 +19,7 @@
 #include "tests/unit/common/io/temporary_file.h"
 #include "tests/unit/shim/fake_driver.h"
 #include "tests/unit/shim/pause/faulty_engine.h"
+#include "tests/unit/shim/pause/faulty_memory.h"
 
 namespace parkade::shim {
 
@@ -28,11 +29,12 @@ class ParkedProcess {
       : fake(options),
         driver(fake.driver()),
         ledger(std::move(*LedgerWriter::Create())),
-        pool(driver),
+        pool(driver, FaultyMemory::Map),
         heap(driver, *ledger),
         drain(driver, contexts, streams, heap.implicit_wait()),
         freezer(driver, heap, *ledger, pool, drain, FaultyEngine::Make) {
     FaultyEngine::plan.Reset();
+    FaultyMemory::Reset();
     Gate::Init();
     for (int device = 0; device < options.devices; ++device) {
       contexts.Add(fake.Context(device), device);
@@ -104,6 +106,8 @@ class ParkedProcess {
         files.push_back(files_in_memory ? MemoryFile(size) : TemporaryFile(size));
       }
     }
+    backups.clear();
+    for (const Fd& file : files) backups.emplace_back(dup(file.get()));
     plan.files = files;
     return freezer.Commit(2, plan);
   }
@@ -126,6 +130,7 @@ class ParkedProcess {
 
   int file_count = 1;
   bool files_in_memory = false;  // faster where the disk does not matter
+  std::vector<Fd> backups;       // the files of the last pause
   FakeDriver fake;
   Driver driver;  // may be changed before anything is called
   Contexts contexts;
