@@ -73,7 +73,7 @@ Site& Site::Of(std::string_view exported) {
   return sites->Find(BaseName(exported));
 }
 
-CUresult Site::Arrive() {
+std::optional<CUresult> Site::Arrive() {
   count_->fetch_add(1, std::memory_order_relaxed);
   return ApplyFaults(name_);
 }

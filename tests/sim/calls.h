@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -20,9 +21,9 @@ class Site {
   // The site of an exported name. Lives forever. Any thread.
   static Site& Of(std::string_view exported);
 
-  // Counts the call and lets the faults of SIM_FAULTS happen. Not SUCCESS: what the call must
-  // return at once.
-  CUresult Arrive();
+  // Counts the call and lets the faults of SIM_FAULTS happen. A value is what the call must return
+  // at once, without doing anything.
+  std::optional<CUresult> Arrive();
 
   const std::string& name() const { return name_; }
 
@@ -48,8 +49,8 @@ struct CallName {
 template <CallName kName, typename Body>
 CUresult CallAnyTime(Body&& body) {
   static Site& site = Site::Of(kName.text);
-  const CUresult result = site.Arrive();
-  return result == CUDA_SUCCESS ? body() : result;
+  const std::optional<CUresult> result = site.Arrive();
+  return result ? *result : body();
 }
 
 template <CallName kName, typename Body>

@@ -55,7 +55,7 @@ class FaultFile {
  public:
   explicit FaultFile(const char* path) : path_(path) {}
 
-  CUresult Apply(const std::string& name) {
+  std::optional<CUresult> Apply(const std::string& name) {
     Fault due;
     {
       MutexLock lock(mu_);
@@ -72,7 +72,7 @@ class FaultFile {
       const timespec pause = {ms / 1000, ms % 1000 * 1'000'000};
       nanosleep(&pause, nullptr);
     }
-    return CUDA_SUCCESS;
+    return std::nullopt;
   }
 
   // Around a fork, so that the child finds the lock free and the faults whole.
@@ -119,9 +119,9 @@ FaultFile* OpenFaultFile() {
 
 }  // namespace
 
-CUresult ApplyFaults(const std::string& name) {
+std::optional<CUresult> ApplyFaults(const std::string& name) {
   static FaultFile* const file = OpenFaultFile();
-  return file == nullptr ? CUDA_SUCCESS : file->Apply(name);
+  return file == nullptr ? std::nullopt : file->Apply(name);
 }
 
 }  // namespace parkade::sim

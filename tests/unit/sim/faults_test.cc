@@ -59,6 +59,18 @@ TEST_CASE("a line that stands keeps its count when the file is edited") {
   SetFaults("");
 }
 
+TEST_CASE("a call can say that all went well without having done anything") {
+  const Gpu gpu;
+  SetFaults("cuMemAlloc 1 fail 0\n");
+  CUdeviceptr at = 0;
+  REQUIRE(cuMemAlloc(&at, 4096) == CUDA_SUCCESS);
+  REQUIRE(at == 0);
+  REQUIRE(cuMemAlloc(&at, 4096) == CUDA_SUCCESS);
+  REQUIRE(at != 0);
+  REQUIRE(cuMemFree(at) == CUDA_SUCCESS);
+  SetFaults("");
+}
+
 TEST_CASE("a call can be made to wait") {
   const Gpu gpu;
   const Buffer buffer(4096);
