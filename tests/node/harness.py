@@ -251,10 +251,10 @@ class Node:
         return done
 
     def start_cli(self, *words):
-        """Starts `parkade WORDS` and does not wait: its Popen."""
+        """Starts `parkade WORDS` and does not wait: its Popen, which says in stderr what went wrong."""
         process = subprocess.Popen(
             [str(BUILD / "bin/parkade"), *map(str, words)],
-            env=self.env, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            env=self.env, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
         )
         self.clients.append(process)
         return process
