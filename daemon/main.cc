@@ -18,6 +18,7 @@
 #include "daemon/authority.h"
 #include "daemon/config.h"
 #include "daemon/events.h"
+#include "daemon/gpu_account.h"
 #include "daemon/gpus.h"
 #include "daemon/host_budget.h"
 #include "daemon/node_state.h"
@@ -86,7 +87,8 @@ int Run(const Config& config) {
   Authority authority("parkade", config.tcp ? config.tcp->clients : std::vector<std::string>{});
   Scratch scratch({config.scratch_dirs, config.allow_tmpfs}, config.state_dir);
   HostBudget budget(config.host_budget, registry);
-  NodeState node({registry, events, gpus, scratch, budget}, {});
+  GpuAccount account([&gpus](const auto& uuids) { return gpus.Free(uuids); });
+  NodeState node({registry, events, gpus, scratch, budget, account}, {});
   Reaper reaper([&] { scratch.SweepAll({}); });
 
   auto shim_socket = runtime->Listen("shim.sock", SOCK_SEQPACKET);
@@ -134,6 +136,7 @@ int Run(const Config& config) {
   // Shims first: without them every transition under way comes to its end at once, and each process
   // undoes or finishes by itself.
   shims.Stop();
+  account.Close();
   operations.Finish();
   events.Close();
   server->Shutdown(std::chrono::system_clock::now() + std::chrono::milliseconds(200));

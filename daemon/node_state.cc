@@ -8,6 +8,7 @@
 #include <set>
 
 #include "daemon/host_memory.h"
+#include "daemon/movement.h"
 #include "daemon/status.h"
 #include "daemon/words.h"
 
@@ -16,19 +17,44 @@ namespace {
 
 using wire::ProcessState;
 
-// Who holds the GPUs of the processes that could not come back, and how much is free there.
-absl::Status ExplainShortage(const absl::Status& failed, const std::vector<Member>& members,
-                             const Gpus& gpus) {
-  std::map<std::string, Bytes> needed;
+std::vector<int> PausedPids(const std::vector<Member>& members) {
+  std::vector<int> pids;
+  for (const Member& m : members) {
+    if (m.process->State() != ProcessState::kRunning) pids.push_back(m.process->pid());
+  }
+  return pids;
+}
+
+// HBM that the members lack, by GPU. By their ledgers it is what the application asked for; a shim
+// that has tried and failed knows it to the last page.
+GpuAccount::ByGpu Lacking(const std::vector<Member>& members) {
+  GpuAccount::ByGpu lacking;
   for (const Member& member : members) {
     const auto ledger = member.process->Ledger();
     if (!ledger.ok()) continue;
+    const wire::LedgerHeader& header = ledger->header;
+    GpuAccount::ByGpu mine;
     for (const wire::LedgerRecord& r : ledger->records) {
-      const wire::LedgerDevice& device = ledger->header.devices[r.device];
-      const bool out = wire::Place(r.place) != wire::Place::kGpu;
-      if (out && device.used != 0) needed[GpuUuid(device.uuid)] += r.bytes;
+      const auto place = wire::Place(r.place);
+      const bool out = place != wire::Place::kGpu && place != wire::Place::kMoving;
+      if (out && header.devices[r.device].used != 0)
+        mine[GpuUuid(header.devices[r.device].uuid)] += r.bytes;
     }
+    const wire::Reply& reply = member.finished;
+    const bool named = reply.device >= 0 && size_t(reply.device) < wire::kMaxDevices;
+    if (reply.code != 0 && named && header.devices[reply.device].used != 0) {
+      Bytes& bytes = mine[GpuUuid(header.devices[reply.device].uuid)];
+      bytes = std::max(bytes, reply.stats.needed_bytes);
+    }
+    for (const auto& [uuid, bytes] : mine) lacking[uuid] += bytes;
   }
+  return lacking;
+}
+
+// Who holds the GPUs of the processes that could not come back, and how much is free there.
+absl::Status ExplainShortage(const absl::Status& failed, const std::vector<Member>& members,
+                             const Gpus& gpus) {
+  const GpuAccount::ByGpu needed = Lacking(members);
   Metadata metadata;
   std::string text;
   for (const GpuView& gpu : gpus.Read()) {
@@ -109,104 +135,6 @@ absl::StatusOr<std::vector<Member>> MembersFor(const ProcessList& processes, Pro
 
 }  // namespace
 
-// What the driver says of the GPUs concerned, before and after a transition.
-class NodeState::Movement {
- public:
-  Movement(const Gpus& gpus, const std::vector<Member>& members)
-      : gpus_(gpus), before_resident_(Resident(members)) {
-    for (const auto& [uuid, bytes] : before_resident_) uuids_.push_back(uuid);
-    before_ = gpus.Free(uuids_);
-  }
-
-  // The driver gives released memory back a moment late; 100 ms are enough for it. Not to the last
-  // byte: pinning host memory for the backup takes page tables in HBM, 8 bytes for each 4 KiB.
-  void WaitForRelease(const std::vector<Member>& members) {
-    const auto resident = Resident(members);
-    for (const Deadline by = Deadline::InMs(100);;) {
-      after_ = gpus_.Free(uuids_);
-      const bool shown = std::all_of(before_.begin(), before_.end(), [&](const auto& gpu) {
-        const auto& [uuid, free] = gpu;
-        const auto expected = Expected(uuid, resident);
-        return after_[uuid] + expected / 256 + 8_MiB >= free + expected;
-      });
-      if (shown || by.Passed()) break;
-      // Nothing announces it: the driver has to be asked again.
-      const timespec pause{0, 2'000'000};
-      nanosleep(&pause, nullptr);
-    }
-    after_resident_ = resident;
-  }
-  void Look(const std::vector<Member>& members) {
-    after_ = gpus_.Free(uuids_);
-    after_resident_ = Resident(members);
-  }
-
-  Outcome OutcomeOf(const Member& member, ProcessState goal, uint64_t arrived_ns) const {
-    Outcome outcome;
-    outcome.pid = member.process->pid();
-    outcome.already = member.already || member.finished.already != 0;
-    outcome.state = outcome.already ? goal : ProcessState(member.finished.state);
-    outcome.stats = member.finished.stats;
-    if (goal == ProcessState::kPaused && !member.already) {
-      // Commit's reply begins where Prepare's ended.
-      outcome.stats.gate_ns = std::max(outcome.stats.gate_ns, member.prepared.stats.gate_ns);
-      outcome.stats.drain_ns = std::max(outcome.stats.drain_ns, member.prepared.stats.drain_ns);
-      outcome.stats.let_through = member.prepared.stats.let_through;
-    }
-    const auto uuids = UuidsOf(member);
-    for (const std::string& uuid : uuids) {
-      const auto before = before_.find(uuid);
-      const auto after = after_.find(uuid);
-      if (before == before_.end() || after == after_.end()) continue;
-      outcome.gpus.push_back(
-          {uuid, before->second, after->second, Expected(uuid, after_resident_)});
-    }
-    if (goal == ProcessState::kPaused) {
-      outcome.residue_bytes = gpus_.UsedBy(outcome.pid, uuids);
-    }
-    outcome.total_seconds = double(MonotonicNs() - arrived_ns) / 1e9;
-    return outcome;
-  }
-
- private:
-  using ByGpu = std::map<std::string, Bytes>;
-
-  static std::vector<std::string> UuidsOf(const Member& member) {
-    std::vector<std::string> uuids;
-    const ProcessView view = member.process->View();
-    if (!view.ledger) return uuids;
-    for (const wire::LedgerDevice& device : view.ledger->devices) {
-      if (device.used != 0) uuids.push_back(GpuUuid(device.uuid));
-    }
-    return uuids;
-  }
-
-  static ByGpu Resident(const std::vector<Member>& members) {
-    ByGpu resident;
-    for (const Member& member : members) {
-      const ProcessView view = member.process->View();
-      if (!view.ledger) continue;
-      for (const wire::LedgerDevice& device : view.ledger->devices) {
-        if (device.used != 0) resident[GpuUuid(device.uuid)] += device.resident_bytes;
-      }
-    }
-    return resident;
-  }
-
-  Bytes Expected(const std::string& uuid, const ByGpu& now) const {
-    const auto before = before_resident_.find(uuid);
-    const auto after = now.find(uuid);
-    if (before == before_resident_.end() || after == now.end()) return 0;
-    return before->second > after->second ? before->second - after->second
-                                          : after->second - before->second;
-  }
-
-  const Gpus& gpus_;
-  ByGpu before_resident_, after_resident_;
-  std::vector<std::string> uuids_;
-  ByGpu before_, after_;
-};
-
 absl::StatusOr<Outcomes> NodeState::Pause(const Caller& caller, const PauseOrder& order,
                                           uint64_t arrived_ns) {
   if (auto s = Check(order); !s.ok()) return s;
@@ -218,7 +146,7 @@ absl::StatusOr<Outcomes> NodeState::Pause(const Caller& caller, const PauseOrder
   auto members = MembersFor(*selected, ProcessState::kPaused);
   if (!members.ok()) return members.status();
 
-  Movement movement(to_.gpus, *members);
+  Movement movement(to_.gpus, *selected);
   std::vector<Scratch::Use> uses(members->size());
   const absl::Status evicted = Evict(*members, uses, order);
   for (size_t i = 0; i < uses.size(); ++i) {
@@ -230,7 +158,8 @@ absl::StatusOr<Outcomes> NodeState::Pause(const Caller& caller, const PauseOrder
   }
   if (!evicted.ok()) return ExplainMemlock(evicted);
 
-  movement.WaitForRelease(*members);
+  movement.WaitForRelease();
+  to_.account.Changed();
   Outcomes outcomes;
   for (const Member& member : *members) {
     outcomes.push_back(movement.OutcomeOf(member, ProcessState::kPaused, arrived_ns));
@@ -298,17 +227,44 @@ absl::StatusOr<Outcomes> NodeState::Resume(const Caller& caller, const ResumeOrd
     // What runs may still hold a pool: its shim answers `already` and gives that back.
     for (Member& member : *members) member.already = false;
   }
-  Movement movement(to_.gpus, *members);
-  Transition transition(*members, to_.events, limits_, order.epoch);
-  if (auto s = transition.Resume(order.release_host); !s.ok()) {
-    return ReasonOf(s) == "GPU_MEMORY" ? ExplainShortage(s, *members, to_.gpus) : s;
-  }
-  movement.Look(*members);
+  Movement movement(to_.gpus, *selected);
+  double waited_seconds = 0;
+  if (auto s = Restore(*members, order, &waited_seconds); !s.ok()) return s;
+  movement.Look();
   Outcomes outcomes;
   for (const Member& member : *members) {
     outcomes.push_back(movement.OutcomeOf(member, ProcessState::kRunning, arrived_ns));
+    outcomes.back().wait_seconds = waited_seconds;
   }
   return outcomes;
+}
+
+absl::Status NodeState::Restore(std::vector<Member>& members, const ResumeOrder& order,
+                                double* waited_seconds) {
+  ProcessList processes;
+  for (const Member& member : members) processes.push_back(member.process);
+  GpuAccount::Booking booking(
+      to_.account, {[processes] { return ResidentOf(processes); },
+                    [processes] {
+                      return std::any_of(processes.begin(), processes.end(),
+                                         [](const auto& process) { return process->ended(); });
+                    }});
+  Transition transition(members, to_.events, limits_, order.epoch);
+  absl::Status status;
+  for (const Deadline by = Deadline::InNs(order.wait_timeout_ns);;) {
+    status = booking.Book(Lacking(members), by);
+    if (!status.ok()) {
+      status = Annotate(status, "", {{"paused_pids", Join(PausedPids(members), ", ")}});
+    } else {
+      status = transition.Resume(order.release_host);
+    }
+    // What the driver has free may lie in pieces, or somebody else was faster: again, while there
+    // is time, those that are still paused.
+    if (ReasonOf(status) != "GPU_MEMORY" || by.Passed()) break;
+    booking.AwaitChange(by);
+  }
+  *waited_seconds = booking.waited_seconds();
+  return ReasonOf(status) == "GPU_MEMORY" ? ExplainShortage(status, members, to_.gpus) : status;
 }
 
 }  // namespace parkade::daemon

@@ -6,6 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "daemon/events.h"
+#include "daemon/gpu_account.h"
 #include "daemon/gpus.h"
 #include "daemon/host_budget.h"
 #include "daemon/orders.h"
@@ -24,6 +25,7 @@ class NodeState {
     const Gpus& gpus;
     Scratch& scratch;
     HostBudget& budget;
+    GpuAccount& account;
   };
   NodeState(Neighbours neighbours, Transition::Limits limits) : to_(neighbours), limits_(limits) {}
 
@@ -35,12 +37,13 @@ class NodeState {
                                   uint64_t arrived_ns);
 
  private:
-  class Movement;
-
   absl::Status Evict(std::vector<Member>& members, std::vector<Scratch::Use>& uses,
                      const PauseOrder& order);
   absl::Status Provide(std::vector<Member>& members, std::vector<Scratch::Use>& uses,
                        const PauseOrder& order, HostBudget::Booking& booking);
+  // Waits for HBM as long as the order allows, and tries until all are back or one fails otherwise.
+  absl::Status Restore(std::vector<Member>& members, const ResumeOrder& order,
+                       double* waited_seconds);
 
   const Neighbours to_;
   const Transition::Limits limits_;

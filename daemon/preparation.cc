@@ -46,9 +46,15 @@ Preparation::Preparation(std::span<Member> members, const GateOrder& gate, uint6
 absl::Status Preparation::Run() {
   Close();
   for (uint64_t seen = 0;;) {
-    const Answers answers = round_->answers();
+    Answers answers = round_->answers();
     const uint64_t now_ns = MonotonicNs();
-    if (!Take(answers, now_ns)) return Refusal(answers);
+    if (!Take(answers, now_ns)) {
+      // Those whose time is up together answer one after the other; all of them shall be named.
+      round_->WaitAll(Deadline::InNs(kGraceNs));
+      answers = round_->answers();
+      Take(answers, now_ns);
+      return Refusal(answers);
+    }
     const bool all =
         std::none_of(turns_.begin(), turns_.end(), [](const Turn& t) { return t.open; });
     if (all) return absl::OkStatus();

@@ -183,7 +183,10 @@ absl::Status Transition::Undo(absl::Status why) {
 }
 
 absl::Status Transition::Resume(bool release_host) {
-  const auto round = Send([](const Member& m) { return !m.already; },
+  const auto is_back = [](const Member& m) {
+    return m.already || ProcessState(m.finished.state) == ProcessState::kRunning;
+  };
+  const auto round = Send([&](const Member& m) { return !is_back(m); },
                           [&](Member& m, const auto& r, size_t slot) {
                             auto resume = wire::Make<wire::Resume>();
                             resume.release_host = release_host ? 1 : 0;
@@ -196,7 +199,7 @@ absl::Status Transition::Resume(bool release_host) {
   std::vector<int> paused;
   for (size_t i = 0; i < answers.size(); ++i) {
     Member& m = members_[i];
-    if (m.already) continue;
+    if (is_back(m)) continue;
     if (answers[i] && answers[i]->reply) m.finished = *answers[i]->reply;
     if (!answers[i] || !answers[i]->status.ok()) paused.push_back(m.process->pid());
     events_.Publish(Event::Kind::kState, *m.process);

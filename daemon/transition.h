@@ -46,7 +46,7 @@ class Transition {
   void Abort();
 
   // Brings all of them back, at once. On failure some may run and the others stay paused with their
-  // backups; the message names these. Fills `finished`.
+  // backups; the message names these. Fills `finished`. Called again, it tries those again.
   absl::Status Resume(bool release_host);
 
  private:
