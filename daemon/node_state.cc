@@ -60,15 +60,17 @@ absl::Status ExplainShortage(const absl::Status& failed, const std::vector<Membe
   for (const GpuView& gpu : gpus.Read()) {
     const auto at = needed.find(gpu.uuid);
     if (at == needed.end()) continue;
-    std::vector<std::string> holders;
-    for (const auto& [pid, bytes] : gpu.users) holders.push_back(Cat(pid, "=", bytes));
-    const std::string held = Join(holders, ",");
-    text += Cat(gpu.uuid, " has ", gpu.free, " bytes free of ", at->second, " needed, held by ",
-                held.empty() ? "nobody known" : held, "; ");
+    std::vector<std::string> holders, held;
+    for (const auto& [pid, bytes] : gpu.users) {
+      holders.push_back(Cat(pid, "=", bytes));
+      held.push_back(Cat(pid, " (", InUnits(bytes), ")"));
+    }
+    text += Cat(gpu.uuid, " has ", InUnits(gpu.free), " free of ", InUnits(at->second),
+                " needed, held by ", held.empty() ? "nobody known" : Join(held, ", "), "; ");
     metadata = {{"gpu_uuid", gpu.uuid},
                 {"needed_bytes", std::to_string(at->second)},
                 {"free_bytes", std::to_string(gpu.free)},
-                {"holders", held}};
+                {"holders", Join(holders, ",")}};
     if (gpu.free < at->second) break;  // the one that is short is the one to tell of
   }
   return Annotate(failed, text, metadata);

@@ -55,11 +55,13 @@ TEST_CASE("the peer of a rank inside a collective is let through, and then all h
   auto transition = group.Begin();
   REQUIRE(transition.Prepare(Within(5000)).ok());
   CHECK(group.AllAre(ProcessState::kPrepared));
-  CHECK(job.launched(0) == 1);
-  CHECK(job.launched(1) == 3);
-  CHECK(group.members[0].prepared.stats.let_through == 0);
-  CHECK(group.members[1].prepared.stats.let_through == 3);
-  CHECK(group.shim(0).Count(Type::kLetThrough) == 0);
+  CHECK(job.Drained(0));
+  CHECK(job.Drained(1));
+  // Three calls were needed. On a busy machine the answers may come so late that more went through,
+  // and then some of the other's too; each was counted where it was made.
+  CHECK(job.launched(1) >= 3);
+  CHECK(group.members[1].prepared.stats.let_through == job.launched(1));
+  CHECK(group.members[0].prepared.stats.let_through == job.launched(0) - 1);
   REQUIRE(transition.Commit(kToHost).ok());
   CHECK(group.AllAre(ProcessState::kPaused));
 }
