@@ -8,6 +8,7 @@
 #include "common/mutex.h"
 #include "shim/agent/agent.h"
 #include "shim/cuda/scoped_context.h"
+#include "shim/libc/child_sockets.h"
 #include "shim/pause/drain.h"
 #include "shim/pause/freezer.h"
 #include "shim/pause/gate.h"
@@ -31,12 +32,14 @@ struct Runtime {
   Contexts contexts;
   Streams streams;
   Heap heap{driver, *ledger};
+  ShareServer exports{driver, heap};
+  Imports imports{driver, heap.implicit_wait()};
   HostPool pool{driver};
   Drain drain{driver, contexts, streams, heap.implicit_wait()};
-  Freezer freezer{driver, heap, *ledger, pool, drain};
+  Freezer freezer{driver, heap, *ledger, pool, drain, exports, imports};
   Operations operations{freezer};
   Agent agent{settings, identity, *ledger, operations};
-  Parts parts{driver, contexts, streams, heap, *ledger};
+  Parts parts{driver, contexts, streams, heap, exports, imports, *ledger};
 };
 
 // Innermost. Held while the parts are made, /proc read and the agent started: once in a process,
@@ -117,6 +120,7 @@ void ContextGoes(CUcontext context) {
   Parts* parts = LiveParts();
   if (parts == nullptr) return;
   parts->heap.ForgetContext(context);
+  parts->imports.ForgetContext(context);
   parts->streams.RemoveAll(context);
   parts->contexts.Remove(context);
 }
@@ -129,6 +133,7 @@ void AbandonAfterFork() {
   if (runtime == nullptr) return;
   runtime->agent.AbandonAfterFork();
   runtime->operations.AbandonAfterFork();
+  ChildSockets::CloseAll();
   runtime->ledger->AbandonAfterFork();
   // Leaked: its locks may be held by threads that the child does not have.
   runtime = nullptr;

@@ -13,6 +13,8 @@
 #include "shim/cuda/streams.h"
 #include "shim/heap/heap.h"
 #include "shim/heap/ledger_writer.h"
+#include "shim/ipc/imports.h"
+#include "shim/ipc/share_server.h"
 
 namespace parkade::shim {
 
@@ -22,6 +24,8 @@ struct Parts {
   Contexts& contexts;
   Streams& streams;
   Heap& heap;
+  ShareServer& exports;
+  Imports& imports;
   LedgerWriter& ledger;
 };
 

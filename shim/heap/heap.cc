@@ -100,6 +100,7 @@ wire::LedgerRecord Heap::AddRange(std::unique_ptr<Range> made, const DeviceMemor
   ledger_.AddResident(range.device, int64_t(range.bytes));
   MutexLock lock(mu_);
   range.counted = range.bytes;
+  range.number = ++last_number_;
   ranges_.emplace(range.base, std::move(made));
   devices_.emplace(range.device, range.context);
   if (range.slab != nullptr) {
@@ -117,7 +118,8 @@ wire::LedgerRecord Heap::Enter(CUdeviceptr base, Range& range, Bytes bytes) {
   record.bytes = bytes;
   record.number = ++last_number_;
   record.device = range.device;
-  record.allocation_class = uint32_t(wire::AllocationClass::kPausable);
+  record.allocation_class =
+      uint32_t(range.holds == 0 ? wire::AllocationClass::kPausable : wire::AllocationClass::kHeld);
   record.place = uint32_t(range.place);
   CopyText(record.tag, ReadText(range.tag));
   allocations_.emplace(base, Allocation{&range, bytes, record.number, {}});

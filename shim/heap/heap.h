@@ -60,6 +60,26 @@ class Heap {
   // Any thread, any time, also while paused; lock held for the look-up alone.
   std::optional<AllocationView> Find(CUdeviceptr ptr) const;
 
+  // An allocation as another process is to map it: the whole range that it lies in.
+  struct Shared {
+    Bytes range_bytes;
+    Bytes offset;  // of the allocation in the range
+    Bytes bytes;
+    int device;
+    std::vector<Piece> pieces;
+    CUdeviceptr range;  // with its number: what LetGo wants
+    uint64_t range_number;
+  };
+  enum class Holding : uint8_t { kHeld, kOut, kGone };
+  // Keeps the range of allocation `number` at `base` in HBM until LetGo, and describes it. Its
+  // allocations are of the class `held` meanwhile. kOut: its bytes are out or on their way; ask
+  // again. kGone: there is no such allocation (any more). Any thread.
+  Holding Hold(CUdeviceptr base, uint64_t number, Shared* shared);
+  // One Hold less. No effect when the range is gone, because all in it was freed meanwhile.
+  void LetGo(CUdeviceptr range, uint64_t range_number);
+  // Bytes of live allocations in held ranges.
+  Bytes HeldBytes() const;
+
   // The context is about to be destroyed or reset: waits for its work and frees what was made under
   // it, as the driver does. Application threads.
   void ForgetContext(CUcontext context);
@@ -69,9 +89,9 @@ class Heap {
 
   // --- for pause/, on the agent's operation thread; one operation at a time ---
 
-  // Every resident range becomes kMoving, with its live extents filled, and is returned in
-  // address order. Empty slabs are given back first. The pointers stay valid until the operation
-  // ends with MovedOut or MovedIn for each.
+  // Every resident range that is not held becomes kMoving, with its live extents filled, and is
+  // returned in address order. Empty slabs are given back first. The pointers stay valid until the
+  // operation ends with MovedOut or MovedIn for each.
   std::vector<Range*> BeginEviction();
   // Every range that is out becomes kMoving and is returned in address order.
   std::vector<Range*> BeginRestore();
@@ -83,7 +103,8 @@ class Heap {
   // The range is whole in HBM (it came back, or it never left). Doomed ranges as above.
   void MovedIn(Range* range);
 
-  // Physical bytes of resident ranges, and live bytes that an eviction now would move.
+  // Physical bytes of resident ranges, and live bytes that an eviction now would move, those in
+  // held ranges included: their importers may let go before it begins.
   struct Totals {
     Bytes resident;
     Bytes live;
@@ -153,6 +174,8 @@ class Heap {
   void Publish(const wire::LedgerRecord& record);
   void Moved(Range* range, RangeState state, wire::Place place);
   void ShowPlaces(const std::vector<Shown>& shown);
+  // The allocations of `range` that are in the ledger.
+  std::vector<Shown> ShownIn(const Range& range) REQUIRES(mu_);
   // Ledger and driver; returns the physical bytes. Backings go with `removed` itself.
   Bytes GiveBack(const Removed& removed);
 
@@ -168,7 +191,7 @@ class Heap {
   std::map<int, CUcontext> devices_ GUARDED_BY(mu_);
   // Freed when the implicit wait failed; dropped after the context's next one.
   std::map<CUcontext, std::vector<Claim>> deferred_ GUARDED_BY(mu_);
-  uint64_t last_number_ GUARDED_BY(mu_) = 0;
+  uint64_t last_number_ GUARDED_BY(mu_) = 0;  // of allocations and ranges
 };
 
 }  // namespace parkade::shim

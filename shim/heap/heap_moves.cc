@@ -24,7 +24,7 @@ std::vector<Range*> Heap::BeginEviction() {
     MutexLock lock(mu_);
     DetachEmptySlabs(removed);
     for (const auto& [base, range] : ranges_) {
-      if (range->state != RangeState::kResident) continue;
+      if (range->state != RangeState::kResident || range->holds != 0) continue;
       range->state = RangeState::kMoving;
       range->extents = LiveExtents(*range);
       if (range->slab != nullptr) shelves_.at(SlabShelf::KeyOf(*range)).TakeDown(*range);
@@ -118,10 +118,17 @@ std::vector<Extent> Heap::LiveExtents(const Range& range) const {
 
 void Heap::SetPlace(Range& range, wire::Place place, std::vector<Shown>& shown) {
   range.place = place;
+  const auto in_range = ShownIn(range);
+  shown.insert(shown.end(), in_range.begin(), in_range.end());
+}
+
+std::vector<Heap::Shown> Heap::ShownIn(const Range& range) {
+  std::vector<Shown> shown;
   const auto end = allocations_.lower_bound(range.base + range.bytes);
   for (auto it = allocations_.lower_bound(range.base); it != end; ++it) {
-    if (it->second.slot) shown.push_back({*it->second.slot, it->second.number, place});
+    if (it->second.slot) shown.push_back({*it->second.slot, it->second.number, range.place});
   }
+  return shown;
 }
 
 void Heap::ShowPlaces(const std::vector<Shown>& shown) {

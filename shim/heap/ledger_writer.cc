@@ -127,6 +127,16 @@ void LedgerWriter::SetPlace(uint32_t slot, uint64_t number, wire::Place place) {
   WriteRecord(slot, record);
 }
 
+void LedgerWriter::SetClass(uint32_t slot, uint64_t number,
+                            wire::AllocationClass allocation_class) {
+  if (header_ == nullptr || slot == kNoSlot) return;
+  MutexLock lock(mu_);
+  LedgerRecord record = records_[slot];
+  if (record.used == 0 || record.number != number) return;
+  record.allocation_class = uint32_t(allocation_class);
+  WriteRecord(slot, record);
+}
+
 void LedgerWriter::Remove(uint32_t slot) {
   if (header_ == nullptr) return;
   MutexLock lock(mu_);

@@ -37,6 +37,7 @@ class LedgerWriter {
   // No effect when the slot no longer holds allocation `number`: it may be freed on another thread
   // between the look at the heap and this call.
   void SetPlace(uint32_t slot, uint64_t number, wire::Place place);
+  void SetClass(uint32_t slot, uint64_t number, wire::AllocationClass allocation_class);
   void Remove(uint32_t slot);
 
   // Totals of one device, by ordinal; out of range is ignored.

@@ -49,6 +49,7 @@ struct Range {
   Bytes bytes = 0;              // reserved and mapped; multiple of the granularity
   int device = 0;               // CUdevice ordinal
   CUcontext context = nullptr;  // that was current when it was made
+  uint64_t number = 0;          // unique in the process: tells it from a later one at its addresses
   char tag[32] = {};
   std::vector<Piece> pieces;                 // by offset, without gaps
   std::unique_ptr<Slab> slab;                // M; null: one allocation owns the range
@@ -57,6 +58,7 @@ struct Range {
   Bytes counted = 0;                         // M; physical bytes of it in the ledger
   bool doomed = false;                       // M; its last allocation was freed while it was moving
   uint32_t live = 0;                         // M; allocations in it
+  uint32_t holds = 0;                        // M; imports by other processes: it must not move
   std::vector<Extent> extents;               // filled when it begins to move out
   std::unique_ptr<Backing> backing;
 };

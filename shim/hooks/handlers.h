@@ -68,10 +68,14 @@ CUresult OnMemGetAddressRange(Call<decltype(cuMemGetAddressRange_v2)> call, CUde
 CUresult OnMemRetainAllocationHandle(Call<decltype(cuMemRetainAllocationHandle)> call,
                                      CUmemGenericAllocationHandle* handle, void* address);
 
-// sharing.cc: the driver's own answer; the ledger warns when memory of the heap is concerned.
-// Gated.
+// sharing.cc: gated, but for asking another process. Closing waits for the context's work, as
+// native.
 CUresult OnIpcGetMemHandle(Call<decltype(cuIpcGetMemHandle)> call, CUipcMemHandle* handle,
                            CUdeviceptr ptr);
+CUresult OnIpcOpenMemHandle(Call<decltype(cuIpcOpenMemHandle_v2)> call, CUdeviceptr* out,
+                            CUipcMemHandle handle, unsigned flags);
+CUresult OnIpcCloseMemHandle(Call<decltype(cuIpcCloseMemHandle)> call, CUdeviceptr ptr);
+// The driver's own answer; the ledger warns when memory of the heap is concerned.
 CUresult OnMemGetHandleForAddressRange(Call<decltype(cuMemGetHandleForAddressRange)> call,
                                        void* handle, CUdeviceptr ptr, size_t bytes,
                                        CUmemRangeHandleType type, unsigned long long flags);

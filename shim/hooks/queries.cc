@@ -53,7 +53,9 @@ bool Answer(const AllocationView& a, CUpointer_attribute attribute, CUdeviceptr 
 
 std::optional<AllocationView> FindOurs(const void* caller, CUdeviceptr ptr) {
   Parts* parts = PartsFor(caller);
-  return parts == nullptr ? std::nullopt : parts->heap.Find(ptr);
+  if (parts == nullptr) return std::nullopt;
+  const auto ours = parts->heap.Find(ptr);
+  return ours ? ours : parts->imports.Find(ptr);
 }
 
 }  // namespace

@@ -1,8 +1,9 @@
-// Handlers of calls that hand memory of the heap to somebody else: said in the ledger, since a
-// pause changes the physical memory behind the address.
+// Handlers of calls that hand memory to other processes or devices: CUDA IPC by tokens of our own
+// (shim/ipc), for the driver's refuses memory of the heap; a dma-buf is said in the ledger.
 #include "shim/hooks/gate_pass.h"
 #include "shim/hooks/handlers.h"
 #include "shim/hooks/hooked.h"
+#include "shim/ipc/import.h"
 
 namespace parkade::shim {
 namespace {
@@ -18,12 +19,55 @@ CUresult OnIpcGetMemHandle(Call<decltype(cuIpcGetMemHandle)> call, CUipcMemHandl
                            CUdeviceptr ptr) {
   const GatePass pass;
   if (!pass) return kNoPass;
-  const CUresult r = call.real(handle, ptr);
-  if (r != CUDA_SUCCESS) {
-    WarnIfOurs(call.caller, ptr,
-               "the driver refused CUDA IPC (cuIpcGetMemHandle) for pausable memory");
+  Parts* parts = PartsFor(call.caller);
+  if (parts == nullptr || handle == nullptr || !parts->heap.Find(ptr)) {
+    return call.real(handle, ptr);
   }
-  return r;
+  InShim guard;
+  const auto token = parts->exports.Export(ptr);
+  if (!token.ok()) {
+    parts->ledger.AddWarning(token.error().what);
+    return CUDA_ERROR_OPERATING_SYSTEM;
+  }
+  *handle = *token;
+  return CUDA_SUCCESS;
+}
+
+CUresult OnIpcOpenMemHandle(Call<decltype(cuIpcOpenMemHandle_v2)> call, CUdeviceptr* out,
+                            CUipcMemHandle handle, unsigned flags) {
+  const auto token = ReadToken(handle);
+  Parts* parts = PartsFor(call.caller);
+  if (parts == nullptr || !token) {
+    const GatePass pass;
+    if (!pass) return kNoPass;
+    return call.real(out, handle, flags);
+  }
+  if (out == nullptr || (flags & ~unsigned(CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS)) != 0) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  if (parts->exports.IsOwn(*token)) return CUDA_ERROR_INVALID_CONTEXT;
+  InShim guard;
+  if (const auto open = parts->imports.OpenAgain(*token)) {
+    *out = *open;
+    return CUDA_SUCCESS;
+  }
+  // Outside the gate: the exporter may be paused, and this process must be able to pause meanwhile.
+  CUresult result = CUDA_SUCCESS;
+  auto import = parts->imports.Ask(*token, &result);
+  if (import == nullptr) return result;
+  const GatePass pass;
+  if (!pass) return kNoPass;
+  return parts->imports.Map(std::move(import), out);
+}
+
+CUresult OnIpcCloseMemHandle(Call<decltype(cuIpcCloseMemHandle)> call, CUdeviceptr ptr) {
+  const GatePass pass;
+  if (!pass) return kNoPass;
+  Parts* parts = PartsFor(call.caller);
+  if (parts == nullptr) return call.real(ptr);
+  InShim guard;
+  if (const auto closed = parts->imports.Close(ptr)) return *closed;
+  return call.real(ptr);
 }
 
 CUresult OnMemGetHandleForAddressRange(Call<decltype(cuMemGetHandleForAddressRange)> call,

@@ -12,6 +12,12 @@ namespace {
 
 using wire::ProcessState;
 
+// For importers of a group to unmap, which takes them milliseconds; one that hangs keeps the memory
+// in HBM.
+constexpr uint64_t kLetGoMs = 5000;
+// For exporters that are resumed in the same moment to have their bytes back.
+constexpr uint64_t kTakeBackMs = 30'000;
+
 // After one of these the driver refuses everything in the context, for good.
 bool IsContextLost(int cuda) {
   switch (cuda) {
@@ -55,11 +61,13 @@ bool IsResident(const Range& range) {
 }  // namespace
 
 Freezer::Freezer(const Driver& driver, Heap& heap, LedgerWriter& ledger, HostPool& pool,
-                 Drain& drain, MakeEngine make_engine)
+                 Drain& drain, ShareServer& exports, Imports& imports, MakeEngine make_engine)
     : heap_(heap),
       ledger_(ledger),
       pool_(pool),
       drain_(drain),
+      exports_(exports),
+      imports_(imports),
       mover_(driver, heap.memory(), pool, ledger, make_engine) {}
 
 Freezer::Outcome Freezer::Refuse(const char* asked) const {
@@ -75,12 +83,20 @@ void Freezer::SetState(ProcessState state) {
   ledger_.SetState(state);
 }
 
-void Freezer::Run() {
+Result<void> Freezer::Run() {
+  exports_.SetPausing(false);
+  if (auto taken = imports_.TakeBack(Deadline::InMs(kTakeBackMs)); !taken.ok()) {
+    ledger_.AddWarning(taken.error().what);
+    SetState(ProcessState::kPartlyMoved);
+    return taken;
+  }
+  imports_.Say(wire::ShareWord::kRunning);
   files_ = {};
   ledger_.SetHostPool(pool_.held());
   ledger_.SetGateMode(std::nullopt);
   SetState(ProcessState::kRunning);
   Gate::Open();
+  return {};
 }
 
 Freezer::Outcome Freezer::Prepare(Deadline drain_by, const GateOrder& order) {
@@ -99,8 +115,12 @@ Freezer::Outcome Freezer::Prepare(Deadline drain_by, const GateOrder& order) {
   SetState(ProcessState::kPreparing);
   outcome.result = Close(drain_by, &outcome);
   if (!outcome.result.ok()) {
-    Run();
+    (void)Run();  // nothing was let go yet
     return outcome;
+  }
+  if (order.mode == wire::GateMode::kClosed) {
+    exports_.SetPausing(true);
+    imports_.Say(wire::ShareWord::kPrepared);
   }
   outcome.stats.pausable_bytes = heap_.Count().live;
   SetState(ProcessState::kPrepared);
@@ -138,13 +158,14 @@ Freezer::Outcome Freezer::LetThrough(Deadline drain_by, Deadline arrival_by) {
   }
   outcome.stats.drain_ns = MonotonicNs() - start_ns;
   outcome.stats.pausable_bytes = heap_.Count().live;
-  if (!outcome.result.ok()) Run();
+  if (!outcome.result.ok()) (void)Run();
   return outcome;
 }
 
 Freezer::Outcome Freezer::Abort() {
-  if (state_ == ProcessState::kPrepared) Run();
-  return {};
+  Outcome outcome;
+  if (state_ == ProcessState::kPrepared) outcome.result = Run();
+  return outcome;
 }
 
 Freezer::Outcome Freezer::Commit(uint64_t op_id, const EvictionPlan& plan) {
@@ -162,17 +183,23 @@ Freezer::Outcome Freezer::Commit(uint64_t op_id, const EvictionPlan& plan) {
 Result<void> Freezer::Evict(uint64_t op_id, const EvictionPlan& plan, Outcome* outcome) {
   auto files = DirectFiles::Adopt(plan.files);
   if (!files.ok()) {
-    Run();
+    (void)Run();
     return files.error();
   }
   files_ = std::move(*files);
   stage_bytes_ = plan.chunk_bytes;
+  if (gate_order_.mode == wire::GateMode::kClosed) {
+    // Every process of the group is prepared: what two of them map leaves HBM with both. Undo: Run.
+    const Deadline by = Deadline::InMs(kLetGoMs);
+    imports_.LetGo(by);
+    exports_.WaitForImporters(by);
+  }
   // From here on every range is ours; Settle hands them back in each way out.
   const std::vector<Range*> ranges = heap_.BeginEviction();
   const auto order = OrderEviction(ranges, plan, files_.capacity());
   if (!order.ok()) {
     Settle(ranges);
-    Run();
+    (void)Run();
     return order.error();
   }
   // Before the state: who sees it sees this operation's progress and not the last one's.
@@ -186,7 +213,7 @@ Result<void> Freezer::Evict(uint64_t op_id, const EvictionPlan& plan, Outcome* o
   outcome->stats.host_bytes = report.moved.host;
   outcome->stats.disk_bytes = report.moved.disk;
   outcome->stats.released_bytes = report.released_bytes;
-  outcome->stats.kept_bytes = order->kept_bytes;
+  outcome->stats.kept_bytes = order->kept_bytes + heap_.HeldBytes();
   outcome->device = report.device;
   if (!moved.ok()) {
     UndoEviction(ranges);
@@ -211,7 +238,7 @@ void Freezer::UndoEviction(const std::vector<Range*>& ranges) {
   Settle(ranges);
   ledger_.EndTransition();
   if (undone.ok()) {
-    Run();
+    (void)Run();
     return;
   }
   ledger_.SetHostPool(pool_.held());
@@ -266,7 +293,7 @@ Freezer::Outcome Freezer::Resume(uint64_t op_id, uint64_t epoch) {
   Settle(ranges);
   ledger_.EndTransition();
   if (outcome.result.ok()) {
-    Run();
+    outcome.result = Run();
   } else {
     SetState(before);
   }

@@ -13,6 +13,8 @@
 #include "shim/cuda/driver.h"
 #include "shim/heap/heap.h"
 #include "shim/heap/ledger_writer.h"
+#include "shim/ipc/imports.h"
+#include "shim/ipc/share_server.h"
 #include "shim/pause/eviction_plan.h"
 #include "shim/pause/host_pool.h"
 #include "shim/pause/mover.h"
@@ -25,7 +27,7 @@ class Freezer {
  public:
   // All outlive it.
   Freezer(const Driver& driver, Heap& heap, LedgerWriter& ledger, HostPool& pool, Drain& drain,
-          MakeEngine make_engine = MakeShimEngine);
+          ShareServer& exports, Imports& imports, MakeEngine make_engine = MakeShimEngine);
 
   // What a call did. `stats` is filled as far as it went, also on error; `already` when the process
   // was in the state asked for.
@@ -82,8 +84,9 @@ class Freezer {
   Outcome Refuse(const char* asked) const;
   Result<void> Close(Deadline by, Outcome* outcome);
   void SetState(wire::ProcessState state);
-  // Every byte is in HBM: the process goes on.
-  void Run();
+  // Every byte of the heap is in HBM: takes back what was imported and lets the process go on. On
+  // an error it stays as kPartlyMoved.
+  Result<void> Run();
   // Hands ranges back to the heap as their handles are: resident or out.
   void Settle(const std::vector<Range*>& ranges);
   Result<void> Evict(uint64_t op_id, const EvictionPlan& plan, Outcome* outcome);
@@ -93,6 +96,8 @@ class Freezer {
   LedgerWriter& ledger_;
   HostPool& pool_;
   Drain& drain_;
+  ShareServer& exports_;
+  Imports& imports_;
   Mover mover_;
 
   wire::ProcessState state_ = wire::ProcessState::kRunning;

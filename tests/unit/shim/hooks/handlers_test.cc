@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
+#include <cstring>
 #include <thread>
 #include <vector>
 
@@ -207,14 +208,20 @@ TEST_CASE("while the gate is closed allocating waits, and asking and freeing do 
   CHECK(cuMemFree_v2(late) == CUDA_SUCCESS);
 }
 
-TEST_CASE("memory that is asked for by others is named in the ledger") {
+TEST_CASE("a handle for another process is had for any address of an allocation, not for others") {
   Context context;
-  CUdeviceptr p = 0;
-  CUipcMemHandle handle;
-  REQUIRE(cuMemAlloc_v2(&p, 4096) == CUDA_SUCCESS);
-  CHECK_FALSE(parkade_test_ledger_says("cuIpcGetMemHandle"));
-  CHECK(cuIpcGetMemHandle(&handle, p) == CUDA_ERROR_INVALID_VALUE);
-  CHECK(parkade_test_ledger_says("cuIpcGetMemHandle"));
+  CUdeviceptr p = 0, opened = 0;
+  CUipcMemHandle by_base, by_inside, none;
+  REQUIRE(cuMemAlloc_v2(&p, 5000) == CUDA_SUCCESS);
+  CHECK(cuIpcGetMemHandle(&by_base, p) == CUDA_SUCCESS);
+  CHECK(cuIpcGetMemHandle(&by_inside, p + 4999) == CUDA_SUCCESS);
+  CHECK(memcmp(&by_base, &by_inside, sizeof by_base) == 0);
+  CHECK(cuIpcGetMemHandle(nullptr, p) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(cuIpcGetMemHandle(&none, p + 5000) == CUDA_ERROR_INVALID_VALUE);
+  // As native: nobody opens his own, and flags and pointers are checked.
+  CHECK(cuIpcOpenMemHandle_v2(&opened, by_base, 1) == CUDA_ERROR_INVALID_CONTEXT);
+  CHECK(cuIpcOpenMemHandle_v2(nullptr, by_base, 1) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(cuIpcOpenMemHandle_v2(&opened, by_base, 2) == CUDA_ERROR_INVALID_VALUE);
   CHECK(cuMemFree_v2(p) == CUDA_SUCCESS);
 }
 

@@ -23,7 +23,9 @@ struct Runtime {
   Contexts contexts;
   Streams streams;
   Heap heap{driver, *ledger};
-  Parts parts{driver, contexts, streams, heap, *ledger};
+  ShareServer exports{driver, heap};
+  Imports imports{driver, heap.implicit_wait()};
+  Parts parts{driver, contexts, streams, heap, exports, imports, *ledger};
 };
 
 wire::LedgerHeader Ledger() {

@@ -32,7 +32,9 @@ class ParkedProcess {
         pool(driver, FaultyMemory::Map),
         heap(driver, *ledger),
         drain(driver, contexts, streams, heap.implicit_wait()),
-        freezer(driver, heap, *ledger, pool, drain, FaultyEngine::Make) {
+        exports(driver, heap),
+        imports(driver, heap.implicit_wait()),
+        freezer(driver, heap, *ledger, pool, drain, exports, imports, FaultyEngine::Make) {
     FaultyEngine::plan.Reset();
     FaultyMemory::Reset();
     Gate::Init();
@@ -139,6 +141,8 @@ class ParkedProcess {
   HostPool pool;  // before the heap, whose ranges may hold blocks of it
   Heap heap;
   Drain drain;
+  ShareServer exports;
+  Imports imports;
   Freezer freezer;
   std::vector<Buffer> app;
 };

@@ -1,0 +1,45 @@
+// Ranges that another process maps, and so must not move.
+#include "shim/heap/heap.h"
+
+namespace parkade::shim {
+
+Heap::Holding Heap::Hold(CUdeviceptr base, uint64_t number, Shared* shared) {
+  std::vector<Shown> shown;
+  {
+    MutexLock lock(mu_);
+    const auto it = allocations_.find(base);
+    if (it == allocations_.end() || it->second.number != number) return Holding::kGone;
+    Range& range = *it->second.range;
+    if (range.state != RangeState::kResident) return Holding::kOut;
+    *shared = {range.bytes,  base - range.base, it->second.bytes, range.device,
+               range.pieces, range.base,        range.number};
+    if (range.holds++ != 0) return Holding::kHeld;
+    shown = ShownIn(range);
+  }
+  for (const Shown& s : shown) ledger_.SetClass(s.slot, s.number, wire::AllocationClass::kHeld);
+  return Holding::kHeld;
+}
+
+void Heap::LetGo(CUdeviceptr range, uint64_t range_number) {
+  std::vector<Shown> shown;
+  {
+    MutexLock lock(mu_);
+    const auto it = ranges_.find(range);
+    if (it == ranges_.end() || it->second->number != range_number) return;
+    if (--it->second->holds != 0) return;
+    shown = ShownIn(*it->second);
+  }
+  for (const Shown& s : shown) ledger_.SetClass(s.slot, s.number, wire::AllocationClass::kPausable);
+}
+
+Bytes Heap::HeldBytes() const {
+  Bytes bytes = 0;
+  MutexLock lock(mu_);
+  for (const auto& [base, range] : ranges_) {
+    if (range->holds == 0) continue;
+    for (const Extent& extent : LiveExtents(*range)) bytes += extent.bytes;
+  }
+  return bytes;
+}
+
+}  // namespace parkade::shim

@@ -1,0 +1,233 @@
+// Maps what exporters give, keeps the table of it, and takes part in pauses.
+#include "shim/ipc/imports.h"
+
+#include "shim/cuda/cuda_error.h"
+#include "shim/cuda/scoped_context.h"
+#include "shim/ipc/import.h"
+
+namespace parkade::shim {
+namespace {
+
+constexpr uint64_t kAskMs = 60'000;
+
+}  // namespace
+
+Imports::Imports(const Driver& driver, ImplicitWait& wait) : driver_(driver), wait_(wait) {}
+
+Imports::~Imports() {
+  for (auto& [base, import] : imports_) Unmap(*import);
+}
+
+std::unique_ptr<Imports::Import> Imports::Ask(const Token& token, CUresult* result) {
+  auto channel = ConnectTo(token);
+  if (!channel.ok()) {
+    *result = CUDA_ERROR_INVALID_HANDLE;
+    return nullptr;
+  }
+  auto import = std::make_unique<Import>(std::move(*channel));
+  import->token = token;
+  const auto granted = Request(*import, Deadline::InMs(kAskMs));
+  if (granted.ok() && *granted == CUDA_SUCCESS) return import;
+  if (granted.ok()) {
+    *result = *granted;
+  } else if (granted.error().code == Code::kDeadlineExceeded) {
+    *result = CUDA_ERROR_SYSTEM_NOT_READY;
+  } else {
+    *result = granted.error().code == Code::kUnavailable ? CUDA_ERROR_INVALID_HANDLE
+                                                         : CUDA_ERROR_OPERATING_SYSTEM;
+  }
+  return nullptr;
+}
+
+CUresult Imports::Map(std::unique_ptr<Import> import, CUdeviceptr* out) {
+  ScopedRelaxedCapture relaxed(driver_);
+  CUresult r = driver_.ctx_get_current(&import->context);
+  if (r == CUDA_SUCCESS) r = driver_.ctx_get_device(&import->user_device);
+  if (r != CUDA_SUCCESS) return r;
+  const int ordinal = OrdinalOf(import->uuid);
+  import->device = ordinal < 0 ? import->user_device : ordinal;
+  r = driver_.mem_address_reserve(&import->range, import->range_bytes, 0, 0, 0);
+  if (r != CUDA_SUCCESS) return r;
+  if (r = MapPieces(*import); r != CUDA_SUCCESS) {
+    driver_.mem_address_free(import->range, import->range_bytes);
+    return r;
+  }
+  *out = import->range + import->offset;
+  MutexLock lock(mu_);
+  import->number = ++last_number_;
+  imports_.emplace(import->range, std::move(import));
+  return CUDA_SUCCESS;
+}
+
+CUresult Imports::MapPieces(Import& import) {
+  Bytes at = 0;
+  CUresult r = CUDA_SUCCESS;
+  for (Import::Handle& h : import.handles) {
+    // The descriptor travels as a pointer that is no pointer: the driver's convention.
+    void* descriptor = reinterpret_cast<void*>(intptr_t(h.descriptor.get()));
+    r = driver_.mem_import(&h.handle, descriptor, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+    h.descriptor.Reset();
+    if (r != CUDA_SUCCESS) {
+      h.handle = 0;
+      break;
+    }
+    r = driver_.mem_map(import.range + at, h.bytes, 0, h.handle, 0);
+    if (r != CUDA_SUCCESS) {
+      driver_.mem_release(h.handle);
+      h.handle = 0;
+      break;
+    }
+    at += h.bytes;
+  }
+  CUmemAccessDesc access[2]{};
+  for (CUmemAccessDesc& a : access) {
+    a.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+    a.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  }
+  access[0].location.id = import.user_device;
+  access[1].location.id = import.device;
+  const size_t devices = import.device == import.user_device ? 1 : 2;
+  if (r == CUDA_SUCCESS) {
+    r = driver_.mem_set_access(import.range, import.range_bytes, access, devices);
+  }
+  if (r != CUDA_SUCCESS) Unmap(import);
+  return r;
+}
+
+void Imports::Unmap(Import& import) {
+  ScopedRelaxedCapture relaxed(driver_);
+  Bytes at = 0;
+  for (Import::Handle& h : import.handles) {
+    if (h.handle != 0) {
+      driver_.mem_unmap(import.range + at, h.bytes);
+      driver_.mem_release(h.handle);
+      h.handle = 0;
+    }
+    at += h.bytes;
+  }
+}
+
+void Imports::Drop(std::unique_ptr<Import> import) {
+  Unmap(*import);
+  driver_.mem_address_free(import->range, import->range_bytes);
+  // The connection ends with it, and with that the exporter's hold.
+}
+
+std::optional<CUdeviceptr> Imports::OpenAgain(const Token& token) {
+  CUcontext current = nullptr;
+  if (driver_.ctx_get_current(&current) != CUDA_SUCCESS) return std::nullopt;
+  MutexLock lock(mu_);
+  for (auto& [base, import] : imports_) {
+    if (import->context != current || memcmp(&import->token, &token, sizeof token) != 0) continue;
+    ++import->users;
+    return base + import->offset;
+  }
+  return std::nullopt;
+}
+
+std::optional<CUresult> Imports::Close(CUdeviceptr ptr) {
+  std::unique_ptr<Import> last;
+  {
+    MutexLock lock(mu_);
+    auto it = imports_.upper_bound(ptr);
+    if (it == imports_.begin()) return std::nullopt;
+    Import& import = *(--it)->second;
+    if (ptr - import.range >= import.range_bytes) return std::nullopt;
+    if (ptr != import.range + import.offset) return CUDA_ERROR_INVALID_VALUE;
+    if (--import.users != 0) return CUDA_SUCCESS;
+    last = std::move(it->second);
+    imports_.erase(it);
+  }
+  const CUresult r = wait_.Run(last->context);
+  Drop(std::move(last));
+  return r == CUDA_ERROR_OUT_OF_MEMORY ? CUDA_SUCCESS : r;
+}
+
+std::optional<AllocationView> Imports::Find(CUdeviceptr ptr) const {
+  MutexLock lock(mu_);
+  auto it = imports_.upper_bound(ptr);
+  if (it == imports_.begin()) return std::nullopt;
+  const Import& import = *(--it)->second;
+  const CUdeviceptr base = import.range + import.offset;
+  if (ptr < base || ptr - base >= import.bytes) return std::nullopt;
+  return AllocationView{base,           import.bytes,  import.device,
+                        import.context, import.number, !import.out};
+}
+
+void Imports::ForgetContext(CUcontext context) {
+  std::vector<std::unique_ptr<Import>> gone;
+  {
+    MutexLock lock(mu_);
+    for (auto it = imports_.begin(); it != imports_.end();) {
+      if (it->second->context != context) {
+        ++it;
+        continue;
+      }
+      gone.push_back(std::move(it->second));
+      it = imports_.erase(it);
+    }
+  }
+  for (auto& import : gone) Drop(std::move(import));
+}
+
+std::vector<Imports::Import*> Imports::All() const {
+  std::vector<Import*> all;
+  MutexLock lock(mu_);
+  for (const auto& [base, import] : imports_) all.push_back(import.get());
+  return all;
+}
+
+void Imports::Say(wire::ShareWord word) {
+  for (Import* import : All()) SayTo(*import, word, Deadline::InMs(100));
+}
+
+void Imports::LetGo(Deadline by) {
+  for (Import* import : All()) {
+    if (import->out || SayTo(*import, wire::ShareWord::kMayLetGo, by) != wire::ShareWord::kYes) {
+      continue;
+    }
+    Unmap(*import);
+    import->out = true;
+    SayTo(*import, wire::ShareWord::kLetGo, by);
+  }
+}
+
+Result<void> Imports::TakeBack(Deadline by) {
+  for (Import* import : All()) {
+    if (!import->out) continue;
+    const Bytes range_bytes = import->range_bytes;
+    const auto granted = Request(*import, by);
+    const int pid = import->token.pid;
+    if (!granted.ok() && granted.error().code == Code::kDeadlineExceeded) {
+      // The answer may still come, to a question that nobody asks any more.
+      auto again = ConnectTo(import->token);
+      if (again.ok()) import->channel = std::move(*again);
+      return MakeError(Code::kFailedPrecondition, "EXPORTER_PAUSED",
+                       "memory imported from process %d is out; resume that one as well", pid);
+    }
+    if (!granted.ok() || *granted != CUDA_SUCCESS || import->range_bytes != range_bytes) {
+      return MakeError(Code::kDataLoss, "EXPORTER_GONE",
+                       "memory imported from process %d has gone with it", pid);
+    }
+    if (const CUresult r = MapPieces(*import); r != CUDA_SUCCESS) {
+      return CudaError(driver_, r, "mapping memory of process %d again", pid);
+    }
+    import->out = false;
+  }
+  return {};
+}
+
+int Imports::OrdinalOf(const unsigned char (&uuid)[16]) const {
+  int count = 0;
+  if (driver_.device_get_count(&count) != CUDA_SUCCESS) return -1;
+  for (int device = 0; device < count; ++device) {
+    CUuuid found{};
+    if (driver_.device_get_uuid(&found, device) == CUDA_SUCCESS &&
+        memcmp(found.bytes, uuid, sizeof uuid) == 0) {
+      return device;
+    }
+  }
+  return -1;
+}
+
+}  // namespace parkade::shim

@@ -1,0 +1,69 @@
+// Imports: memory of other processes that this one has mapped through tokens in place of the
+// driver's CUDA IPC.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "common/deadline.h"
+#include "common/mutex.h"
+#include "proto/channel.h"
+#include "shim/cuda/driver.h"
+#include "shim/heap/heap.h"
+#include "shim/ipc/token.h"
+
+namespace parkade::shim {
+
+class Imports {
+ public:
+  Imports(const Driver& driver, ImplicitWait& wait);  // which outlive it
+  ~Imports();
+
+  // Asks the exporter for the memory and waits until its bytes are in HBM, a minute at most.
+  // Application threads, gate not entered: the exporter may be paused, and so may this process
+  // meanwhile. Null with *result: INVALID_HANDLE when the exporter has ended, INVALID_VALUE when
+  // the allocation has been freed, OPERATING_SYSTEM, SYSTEM_NOT_READY past the minute.
+  struct Import;
+  std::unique_ptr<Import> Ask(const Token& token, CUresult* result);
+  // Maps it where the current context can use it, and keeps it until it is closed. Gate entered.
+  CUresult Map(std::unique_ptr<Import> import, CUdeviceptr* out);
+
+  // A token that is open in the current context already: one user more, as native.
+  std::optional<CUdeviceptr> OpenAgain(const Token& token) EXCLUDES(mu_);
+  // One user less; the last one unmaps it, after the work of its context. None: not ours.
+  std::optional<CUresult> Close(CUdeviceptr ptr) EXCLUDES(mu_);
+
+  // The allocation at `ptr`, as the exporter made it. Any thread.
+  std::optional<AllocationView> Find(CUdeviceptr ptr) const EXCLUDES(mu_);
+
+  // The context is gone: so are its imports.
+  void ForgetContext(CUcontext context) EXCLUDES(mu_);
+
+  // --- around a pause; operation thread, gate closed and GPU idle ---
+
+  // Tells the exporters whether this process is about to pause.
+  void Say(wire::ShareWord word) EXCLUDES(mu_);
+  // Unmaps what belongs to exporters that pause as well; their memory can then leave HBM.
+  void LetGo(Deadline by) EXCLUDES(mu_);
+  // Maps all of that again at its addresses, as soon as each exporter has its bytes back.
+  // FAILED_PRECONDITION EXPORTER_PAUSED at the deadline, DATA_LOSS EXPORTER_GONE; what has been
+  // mapped stays so, and the call may be made again.
+  Result<void> TakeBack(Deadline by) EXCLUDES(mu_);
+
+ private:
+  CUresult MapPieces(Import& import);
+  void Unmap(Import& import);
+  void Drop(std::unique_ptr<Import> import);
+  std::vector<Import*> All() const EXCLUDES(mu_);
+  int OrdinalOf(const unsigned char (&uuid)[16]) const;
+
+  const Driver& driver_;
+  ImplicitWait& wait_;
+  mutable Mutex mu_;  // innermost; nothing is sent, mapped or waited for while it is held
+  std::map<CUdeviceptr, std::unique_ptr<Import>> imports_ GUARDED_BY(mu_);  // by base of the range
+  uint64_t last_number_ GUARDED_BY(mu_) = 0;
+};
+
+}  // namespace parkade::shim
