@@ -7,11 +7,16 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstddef>
 
 #include "common/deadline.h"
 
 namespace parkade::wire {
 namespace {
+
+// How long a reader waits for a writer that is in the middle of the text, or of records.
+constexpr uint64_t kTextMs = 1;
+constexpr uint64_t kRecordsMs = 10;
 
 Error Bad(const char* why) {
   return MakeError(Code::kInvalidArgument, "BAD_LEDGER", "ledger: %s", why);
@@ -32,26 +37,50 @@ bool SameWhole(const LedgerRecord& before, const LedgerRecord& after) {
   return before.sequence % 2 == 0 && before.sequence == after.sequence;
 }
 
-// The seqlock's retry for one record that was odd in the bulk copy. False: left out.
-bool Reread(int fd, size_t index, LedgerRecord* record) {
+// The seqlock's retry for one record that was odd in the bulk copy, once at least and until `by`.
+// False: left out.
+bool Reread(int fd, size_t index, Deadline by, LedgerRecord* record) {
   const off_t at = off_t(kLedgerHeaderBytes + index * sizeof(LedgerRecord));
-  for (const Deadline by = Deadline::InMs(10); !by.Passed(); sched_yield()) {
+  for (;; sched_yield()) {
     LedgerRecord copies[3];
     for (LedgerRecord& copy : copies) {
       if (!ReadExactly(fd, &copy, sizeof copy, at).ok()) return false;
     }
-    if (!SameWhole(copies[0], copies[2])) continue;
-    *record = copies[1];
-    return true;
+    if (SameWhole(copies[0], copies[2])) {
+      *record = copies[1];
+      return true;
+    }
+    if (by.Passed()) return false;
   }
-  return false;
+}
+
+Result<void> ReadTextSequence(int fd, uint32_t* sequence) {
+  return ReadExactly(fd, sequence, sizeof *sequence, offsetof(LedgerHeader, text_sequence));
+}
+
+// The header with its text whole, or with an empty text where its writer does not get out of it.
+Result<LedgerHeader> CopyHeader(int fd) {
+  LedgerHeader h;
+  for (const Deadline by = Deadline::InMs(kTextMs);; sched_yield()) {
+    uint32_t before, after;
+    if (auto r = ReadTextSequence(fd, &before); !r.ok()) return r.error();
+    if (auto r = ReadExactly(fd, &h, sizeof h, 0); !r.ok()) return r.error();
+    if (auto r = ReadTextSequence(fd, &after); !r.ok()) return r.error();
+    if (before % 2 == 0 && before == after) break;
+    if (!by.Passed()) continue;
+    h.text[0] = '\0';
+    break;
+  }
+  h.text[sizeof h.text - 1] = '\0';
+  return h;
 }
 
 }  // namespace
 
 Result<LedgerHeader> ReadLedgerHeader(int fd) {
-  LedgerHeader h;
-  if (auto r = ReadExactly(fd, &h, sizeof h, 0); !r.ok()) return r.error();
+  const auto copy = CopyHeader(fd);
+  if (!copy.ok()) return copy.error();
+  const LedgerHeader& h = *copy;
   if (h.magic != kLedgerMagic) return Bad("not a ledger");
   if (h.version != kLedgerVersion || h.header_bytes != kLedgerHeaderBytes ||
       h.record_bytes != sizeof(LedgerRecord)) {
@@ -60,7 +89,6 @@ Result<LedgerHeader> ReadLedgerHeader(int fd) {
   if (h.capacity > kMaxLedgerRecords || h.used_slots > h.capacity)
     return Bad("counts out of range");
   if (h.state > UINT32_MAX || !IsProcessState(uint32_t(h.state))) return Bad("unknown state");
-  h.text[sizeof h.text - 1] = '\0';
   return h;
 }
 
@@ -69,6 +97,12 @@ Result<LedgerView> ReadLedger(int fd) {
   if (!header.ok()) return header.error();
   LedgerView view{*header, {}};
   const size_t count = header->used_slots;
+  // Before memory is taken for what the file does not hold.
+  struct stat s;
+  if (fstat(fd, &s) != 0) return OsError(errno, "look at ledger");
+  if (uint64_t(s.st_size) < kLedgerHeaderBytes + count * sizeof(LedgerRecord)) {
+    return Bad("shorter than it says");
+  }
   std::vector<LedgerRecord> before(count), records(count), after(count);
   for (auto* copy : {&before, &records, &after}) {
     if (auto r = ReadExactly(fd, copy->data(), count * sizeof(LedgerRecord), kLedgerHeaderBytes);
@@ -77,9 +111,12 @@ Result<LedgerView> ReadLedger(int fd) {
     }
   }
   view.records.reserve(count);
+  // For all of them together: a writer that was stopped leaves one record odd, only a hostile one
+  // leaves many.
+  const Deadline by = Deadline::InMs(kRecordsMs);
   for (size_t i = 0; i < count; ++i) {
     LedgerRecord& r = records[i];
-    if (!SameWhole(before[i], after[i]) && !Reread(fd, i, &r)) continue;
+    if (!SameWhole(before[i], after[i]) && !Reread(fd, i, by, &r)) continue;
     if (r.used == 0) continue;
     if (!IsPlace(r.place) || !IsAllocationClass(r.allocation_class))
       return Bad("record out of range");

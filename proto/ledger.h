@@ -91,8 +91,8 @@ struct LedgerView {
 };
 
 // Reads the header alone, or all of the ledger. INVALID_ARGUMENT (BAD_LEDGER) when what the file
-// says cannot be; a record that stays odd for 10 ms (its writer died or was stopped in the middle)
-// is left out. Any thread; never blocks on the writer.
+// says cannot be; a record whose writer died or was stopped in the middle is left out, a text is
+// empty then. Waits 1 ms for a text and 10 ms for all records at most. Any thread.
 Result<LedgerHeader> ReadLedgerHeader(int fd);
 Result<LedgerView> ReadLedger(int fd);
 

@@ -1,0 +1,132 @@
+// fuzz_seeds DIR: writes a corpus for each fuzz target, DIR/packet, DIR/ledger and so on: inputs
+// that are right, for the fuzzer to make wrong.
+#include <unistd.h>
+
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "common/text.h"
+#include "proto/ledger.h"
+#include "proto/scratch.h"
+#include "proto/wire.h"
+
+namespace {
+
+using namespace parkade;
+
+std::string dir;
+
+void Seed(const std::string& target, const std::string& name, const std::string& bytes) {
+  std::filesystem::create_directories(dir + "/" + target);
+  std::ofstream(dir + "/" + target + "/" + name, std::ios::binary) << bytes;
+}
+
+template <typename T>
+std::string BytesOf(const T& t) {
+  return {reinterpret_cast<const char*>(&t), sizeof t};
+}
+
+// `fds`: how many descriptors come with it.
+template <typename M>
+void Packet(const std::string& name, const M& message, char fds = 0) {
+  Seed("packet", name, std::string(1, fds) + BytesOf(message));
+}
+
+void Packets() {
+  auto hello = wire::Make<wire::Hello>();
+  hello.version = hello.oldest_accepted = wire::kVersion;
+  hello.pid = 4711;
+  hello.rank = 3;
+  hello.default_policy = uint32_t(wire::Policy::kAuto);
+  CopyText(hello.boot_id, "00000000-0000-4000-8000-000000000000");
+  CopyText(hello.job, "rl");
+  CopyText(hello.wanted_scratch_base, "/scratch/parkade_7");
+  Packet("hello", hello, 2);
+  auto reply = wire::Make<wire::Reply>(7);
+  reply.state = uint32_t(wire::ProcessState::kPaused);
+  Packet("reply", reply);
+  reply.code = uint32_t(Code::kResourceExhausted);
+  CopyText(reply.reason, "GPU_MEMORY");
+  CopyText(reply.message, "no room");
+  Packet("reply-error", reply);
+  auto commit = wire::Make<wire::Commit>(8);
+  commit.policy = uint32_t(wire::Policy::kDisk);
+  commit.disk_bytes = 4096;
+  commit.chunk_bytes = 16 << 20;
+  commit.has_lock = commit.file_count = commit.tag_count = 1;
+  CopyText(commit.tags[0].tag, "weights");
+  Packet("commit", commit, 2);
+  Packet("welcome", wire::Make<wire::Welcome>());
+  Packet("refusal", wire::Make<wire::Refusal>());
+  Packet("prepare", wire::Make<wire::Prepare>(9));
+  Packet("let_through", wire::Make<wire::LetThrough>(9));
+  Packet("abort", wire::Make<wire::Abort>(9));
+  Packet("resume", wire::Make<wire::Resume>(9));
+  Packet("release", wire::Make<wire::ReleaseHost>(9));
+}
+
+void Ledgers() {
+  wire::LedgerHeader h{};
+  h.magic = wire::kLedgerMagic;
+  h.version = wire::kLedgerVersion;
+  h.header_bytes = wire::kLedgerHeaderBytes;
+  h.record_bytes = sizeof(wire::LedgerRecord);
+  h.capacity = 8;
+  h.state = uint64_t(wire::ProcessState::kRunning);
+  CopyText(h.text, "policy=host (default)\nwarning: none\n");
+  Seed("ledger", "empty", BytesOf(h));
+  h.used_slots = 2;
+  wire::LedgerRecord r{};
+  r.used = 1;
+  r.base = 0x7f00'0000'0000;
+  r.bytes = 5 << 20;
+  r.allocation_class = uint32_t(wire::AllocationClass::kPausable);
+  r.place = uint32_t(wire::Place::kGpu);
+  CopyText(r.tag, "default");
+  Seed("ledger", "two", BytesOf(h) + BytesOf(r) + BytesOf(r));
+}
+
+std::string Spelled(const std::string& text) { return char(text.size()) + text; }
+
+void Scratches() {
+  wire::OwnerRecord owner{wire::kOwnerMagic, 1, 4711, geteuid(), 77, 4026531836, {}};
+  CopyText(owner.boot_id, "00000000-0000-4000-8000-000000000000");
+  const std::string name = "p4711-0123456789abcdef01234567";
+  Seed("scratch", "owner", BytesOf(owner));
+  Seed("scratch", "name", name);
+  for (const std::string file : {"data.0", "lock", "checkpoint"}) {
+    // The length decides whether the owner lives.
+    for (int pad = 0; pad < 3; ++pad) {
+      Seed("scratch", "sweep-" + file + std::to_string(pad),
+           "\1" + Spelled(name) + Spelled(BytesOf(owner)) + Spelled(file) +
+               Spelled(std::string(size_t(pad), 'x')));
+    }
+  }
+}
+
+void Texts() {
+  Seed(
+      "config", "all",
+      "[daemon]\nruntime_dir = '/run/parkade'\nlog_level = \"info\"\n[host]\nbudget = '512GiB'\n"
+      "[scratch]\ndirs = ['/nvme/parkade', \"/nvme2\"]\nallow_tmpfs = ['/nvme2']\n"
+      "[tcp]\nlisten = 'a:1'\ncertificate = '/c'\nkey = '/k'\nclient_ca = '/a'\nclients = ['x']\n");
+  Seed("config", "wrong", "[daemon]\nport = 7\n[[x]]\n\"\\u00e9\" = 1979-05-27T07:32:00Z\n");
+  Seed("config", "size", "512MiB");
+  Seed("config", "mounts",
+       "31 24 0:40 / /m rw shared:9 - overlay overlay "
+       "rw,lowerdir=/l,upperdir=/a\\040b,workdir=/w\n");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 2) return 2;
+  dir = argv[1];
+  Packets();
+  Ledgers();
+  Scratches();
+  Texts();
+  return 0;
+}
