@@ -17,6 +17,10 @@ constexpr uint64_t kSettleNs = 1'000'000;
 constexpr uint64_t kMostSettleNs = 16'000'000;
 // A thread between two launches comes to the gate within this, if it comes at all.
 constexpr uint64_t kArrivalNs = 20'000'000;
+// Between two calls let through while a rank drains. Also a share of the time it has taken so far:
+// what waits for nobody but has much to do would get more than it does away with.
+constexpr uint64_t kNudgeNs = 2'000'000;
+constexpr uint64_t kNudgeShare = 16;
 
 std::optional<int32_t> RankOf(const Member& member) {
   return member.process->View().introduction.rank;
@@ -37,7 +41,8 @@ Preparation::Preparation(std::span<Member> members, const GateOrder& gate, uint6
     : members_(members),
       gate_(gate),
       epoch_(epoch),
-      drain_until_ns_(MonotonicNs() + gate.drain_timeout_ns),
+      begun_ns_(MonotonicNs()),
+      drain_until_ns_(begun_ns_ + gate.drain_timeout_ns),
       over_ns_(drain_until_ns_ + answer_ms * 1'000'000),
       round_(std::make_shared<Round>(members.size())),
       turns_(members.size()),
@@ -69,7 +74,7 @@ void Preparation::Close() {
   for (size_t i = 0; i < members_.size(); ++i) {
     Member& m = members_[i];
     if (m.already) continue;
-    turns_[i] = {true, false, now_ns + kGraceNs};
+    turns_[i] = {.open = true, .overdue_ns = now_ns + kGraceNs};
     auto prepare = wire::Make<wire::Prepare>();
     prepare.drain_timeout_ns = gate_.drain_timeout_ns;
     prepare.epoch = epoch_;
@@ -100,6 +105,7 @@ bool Preparation::Take(const Answers& answers, uint64_t now_ns) {
       m.already = reply.already != 0;
     } else {
       wire::Stats& sum = m.prepared.stats;
+      turn.idle = reply.stats.let_through == 0;
       sum.let_through += reply.stats.let_through;
       sum.drain_ns += reply.stats.drain_ns;
       // What was let through may have been an allocation.
@@ -130,6 +136,12 @@ uint64_t Preparation::LetThrough(uint64_t now_ns) {
   }
   if (!overdue) return next_ns;
   if (now_ns < quiet_ns_ + settle_ns_) return std::min(next_ns, quiet_ns_ + settle_ns_);
+  if (InCircle(now_ns)) {
+    Nudge(now_ns);
+    for (const Turn& turn : turns_) {
+      if (turn.open) next_ns = std::min(next_ns, turn.overdue_ns);
+    }
+  }
   for (size_t i = 0; i < members_.size(); ++i) {
     Turn& turn = turns_[i];
     if (turn.open || members_[i].already) continue;
@@ -145,6 +157,28 @@ uint64_t Preparation::LetThrough(uint64_t now_ns) {
     members_[i].process->Send(let_through, round_, i);
   }
   return next_ns;
+}
+
+bool Preparation::InCircle(uint64_t now_ns) const {
+  if (members_.size() == 1) return false;
+  for (size_t i = 0; i < members_.size(); ++i) {
+    const Turn& turn = turns_[i];
+    const bool waits = turn.open && turn.overdue_ns <= now_ns;
+    if (!members_[i].already && !waits && !turn.idle) return false;
+  }
+  return true;
+}
+
+void Preparation::Nudge(uint64_t now_ns) {
+  const auto unheard = std::make_shared<Round>(members_.size());  // the answers say nothing
+  for (size_t i = 0; i < members_.size(); ++i) {
+    Turn& turn = turns_[i];
+    if (!turn.open || turn.overdue_ns > now_ns) continue;
+    turn.overdue_ns = now_ns + std::max(kNudgeNs, (now_ns - begun_ns_) / kNudgeShare);
+    auto let_through = wire::Make<wire::LetThrough>();
+    let_through.drain_timeout_ns = drain_until_ns_ - now_ns;
+    members_[i].process->Send(let_through, unheard, i);
+  }
 }
 
 absl::Status Preparation::Refusal(const Answers& answers) const {

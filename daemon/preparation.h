@@ -2,7 +2,9 @@
 //
 // Ranks that are stopped inside a collective cannot drain while the launch of a peer is held at its
 // closed gate. So the ranks that have drained let calls through, one at a time each, until all
-// are drained at the same moment. Knows no undo; the transition has it.
+// are drained at the same moment. Where they have none, or nobody has drained, the ranks wait for
+// each other in a circle, each inside another collective; then they let calls through while they
+// drain. Knows no undo; the transition has it.
 #pragma once
 
 #include <memory>
@@ -31,6 +33,7 @@ class Preparation {
   struct Turn {
     bool open = false;        // a message is unanswered
     bool drained = false;     // it has been, at least once
+    bool idle = false;        // when it last let a call through, none came
     uint64_t overdue_ns = 0;  // unanswered by then, it waits for a peer
   };
   using Answers = std::vector<std::optional<Answer>>;
@@ -38,14 +41,19 @@ class Preparation {
   void Close();
   // Takes over what has been answered. False: one has failed.
   bool Take(const Answers& answers, uint64_t now_ns);
-  // Sends LetThrough to the drained members when somebody is overdue; returns when to look again.
+  // Sends LetThrough when somebody is overdue; returns when to look again.
   uint64_t LetThrough(uint64_t now_ns);
+  // Whether no rank that has drained can be expected to let a call through soon.
+  bool InCircle(uint64_t now_ns) const;
+  // Sends LetThrough to those who drain, and puts off the time at which they are overdue.
+  void Nudge(uint64_t now_ns);
   absl::Status Refusal(const Answers& answers) const;
 
   const std::span<Member> members_;
   const GateOrder gate_;
   const uint64_t epoch_;
-  const uint64_t drain_until_ns_;  // CLOCK_MONOTONIC
+  const uint64_t begun_ns_;  // CLOCK_MONOTONIC, as all times here
+  const uint64_t drain_until_ns_;
   const uint64_t over_ns_;
   const std::shared_ptr<Round> round_;
   std::vector<Turn> turns_;

@@ -138,10 +138,10 @@ struct Prepare {
 };
 static_assert(std::is_trivially_copyable_v<Prepare> && sizeof(Prepare) == 56);
 
-// After Prepare: lets one call through the closed gate, the one that has waited longest, and drains
-// again. For a peer whose collective waits for it. The Reply comes when the process is drained and
-// shut: stats.let_through is 1, or 0 when no call came within arrival_ns. An error, after
-// drain_timeout_ns or when the context is lost, opens the gate as a failed Prepare does.
+// Lets one call through the closed gate, the one that has waited longest, for a peer whose
+// collective waits for it. After Prepare: drains again, and the Reply comes when all is shut, with
+// stats.let_through 1, or 0 when no call came within arrival_ns; errors as a failed Prepare. With
+// arrival_ns 0: only while a Prepare or LetThrough is under way, and the Reply comes at once.
 struct LetThrough {
   Header header;
   uint64_t drain_timeout_ns;  // from receipt

@@ -12,6 +12,7 @@
 #include "common/text.h"
 #include "proto/scratch.h"
 #include "shim/libc/inherited_files.h"
+#include "shim/pause/gate.h"
 
 namespace parkade::shim {
 namespace {
@@ -74,7 +75,22 @@ Result<void> Operations::Queue(std::unique_ptr<wire::Packet> packet) {
     MutexLock lock(mu_);
     if (abortable_) freezer_.RequestAbort();
   }
+  wire::LetThrough let;
+  if (packet->Read(&let) && let.arrival_ns == 0) {
+    Nudge(let.header.op_id);
+    return {};
+  }
   return Push(std::move(packet));
+}
+
+void Operations::Nudge(uint64_t op_id) {
+  uint64_t connection;
+  {
+    MutexLock lock(mu_);
+    connection = connection_;
+  }
+  Gate::Nudge();  // nothing where no preparation is under way
+  Post(ToReply(op_id, {}, wire::ProcessState::kPreparing), connection);
 }
 
 void Operations::Settle() {

@@ -8,6 +8,7 @@
 #include "shim/cuda/scoped_context.h"
 #include "shim/libc/thread.h"
 #include "shim/pause/busy_streams.h"
+#include "shim/pause/gate.h"
 
 namespace parkade::shim {
 
@@ -35,8 +36,10 @@ struct Drain::Waiter {
   CUresult Wait() {
     const CUresult waited = wait.Run(entry.context);
     if (waited != CUDA_ERROR_OUT_OF_MEMORY || IsGivenUp()) return waited;
-    // A card full to the last page has no room for the allocation that the wait is made of. The
-    // gate is closed and nothing captures, so the plain wait harms nobody.
+    // A card full to the last page has no room for the allocation that the wait is made of. Where
+    // the gate is closed and nothing captures, the plain wait harms nobody.
+    Gate::StopYielding();
+    if (!Gate::IsClosed()) return waited;
     ScopedContext current(driver, entry.context);
     return current.status() == CUDA_SUCCESS ? driver.ctx_synchronize() : current.status();
   }
@@ -114,7 +117,10 @@ Error Drain::Explain(uint64_t since_ns, const char* first, int* device) {
   constexpr uint64_t kSurveyMs = 500;
   const Deadline by = Deadline::InMs(kSurveyMs);
   std::string busy;
-  for (const Contexts::Entry& entry : contexts_.List()) {
+  // A capture would end by the survey: none may begin any more, nor may one be under way.
+  Gate::StopYielding();
+  const bool shut = Gate::IsClosed();
+  for (const Contexts::Entry& entry : shut ? contexts_.List() : std::vector<Contexts::Entry>{}) {
     const auto streams = BusyStreams(driver_, entry.context, streams_.List(entry.context), by);
     if (streams.empty()) continue;
     if (busy.empty()) *device = entry.device;

@@ -128,18 +128,28 @@ Freezer::Outcome Freezer::Prepare(Deadline drain_by, const GateOrder& order) {
 }
 
 Result<void> Freezer::Close(Deadline by, Outcome* outcome) {
+  // Once for each time that Nudge has let something through meanwhile, and once more.
+  do {
+    const uint64_t start_ns = MonotonicNs();
+    const Result<void> closed = Gate::Close(by, abort_requested_);
+    outcome->stats.gate_ns += MonotonicNs() - start_ns;
+    if (!closed.ok()) return Unclosed(closed.error(), start_ns, outcome);
+    if (auto drained = Drained(by, outcome); !drained.ok()) return drained;
+  } while (!Gate::Seal());
+  return {};
+}
+
+Error Freezer::Unclosed(const Error& error, uint64_t since_ns, Outcome* outcome) {
+  Gate::StopYielding();  // the survey may find no capture, so none may begin now
+  // Nothing may be asked of a stream while one captures.
+  if (!Gate::IsClosed() || error.code == Code::kCancelled) return error;
+  return drain_.Explain(since_ns, error.what, &outcome->device);
+}
+
+Result<void> Freezer::Drained(Deadline by, Outcome* outcome) {
   const uint64_t start_ns = MonotonicNs();
-  const Result<void> closed = Gate::Close(by, abort_requested_);
-  const uint64_t closed_ns = MonotonicNs();
-  outcome->stats.gate_ns = closed_ns - start_ns;
-  if (!closed.ok()) {
-    // Nothing may be asked of a stream while one captures.
-    return Gate::IsClosed() && closed.error().code != Code::kCancelled
-               ? drain_.Explain(start_ns, closed.error().what, &outcome->device)
-               : closed.error();
-  }
-  const Result<void> drained = drain_.Run(by, abort_requested_, &outcome->device);
-  outcome->stats.drain_ns = MonotonicNs() - closed_ns;
+  auto drained = drain_.Run(by, abort_requested_, &outcome->device);
+  outcome->stats.drain_ns += MonotonicNs() - start_ns;
   return drained;
 }
 
@@ -149,14 +159,12 @@ Freezer::Outcome Freezer::LetThrough(Deadline drain_by, Deadline arrival_by) {
   const uint64_t start_ns = MonotonicNs();
   const Result<bool> passed = Gate::LetOne(arrival_by, drain_by, abort_requested_);
   if (!passed.ok()) {
-    outcome.result = Gate::IsClosed() && passed.error().code != Code::kCancelled
-                         ? drain_.Explain(start_ns, passed.error().what, &outcome.device)
-                         : passed.error();
+    outcome.result = Unclosed(passed.error(), start_ns, &outcome);
   } else if (*passed) {
     outcome.stats.let_through = 1;
-    outcome.result = drain_.Run(drain_by, abort_requested_, &outcome.device);
+    outcome.result = Drained(drain_by, &outcome);
+    if (outcome.result.ok() && !Gate::Seal()) outcome.result = Close(drain_by, &outcome);
   }
-  outcome.stats.drain_ns = MonotonicNs() - start_ns;
   outcome.stats.pausable_bytes = heap_.Count().live;
   if (!outcome.result.ok()) (void)Run();
   return outcome;

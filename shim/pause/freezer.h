@@ -82,7 +82,11 @@ class Freezer {
 
  private:
   Outcome Refuse(const char* asked) const;
+  // Closes and seals the gate with the GPU idle; the figures of gate and drain go to `outcome`.
   Result<void> Close(Deadline by, Outcome* outcome);
+  Result<void> Drained(Deadline by, Outcome* outcome);
+  // What the error of a gate that did not close becomes: which streams are at work since when.
+  Error Unclosed(const Error& error, uint64_t since_ns, Outcome* outcome);
   void SetState(wire::ProcessState state);
   // Every byte of the heap is in HBM: takes back what was imported and lets the process go on. On
   // an error it stays as kPartlyMoved.

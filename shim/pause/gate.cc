@@ -28,6 +28,8 @@ CondVar capture_changed;
 bool captures_held GUARDED_BY(capture_mu) = false;
 uint32_t captures_waiting GUARDED_BY(capture_mu) = 0;
 uint64_t captures_begun GUARDED_BY(capture_mu) = 0;
+// The gate was opened for one that waited: it is not held back again before it has begun.
+uint64_t captures_due GUARDED_BY(capture_mu) = 0;
 std::vector<CUstream>& Captures() REQUIRES(capture_mu) {
   // Made on first use and never destroyed: captures may end during process exit.
   static std::vector<CUstream>* streams = new std::vector<CUstream>;
@@ -57,6 +59,8 @@ struct Gate::Chunk {
 constinit std::atomic<uint32_t> Gate::state_{0};
 constinit std::atomic<uint32_t> Gate::waiting_{0};
 constinit std::atomic<uint32_t> Gate::left_{0};
+constinit std::atomic<uint32_t> Gate::passed_{0};
+constinit uint32_t Gate::passed_at_close_ = 0;
 constinit Gate::Chunk Gate::first_chunk_{};
 constinit thread_local Gate::Slot* Gate::mine_ = nullptr;
 
@@ -104,8 +108,9 @@ bool Gate::EnterSlow(Slot& slot, Call call) {
     if ((state & kFreesPass) != 0 && call == Call::kFree) return true;
     if ((state & kAllocationsPass) != 0 && call == Call::kAllocation) return true;
     if ((state & kTicket) != 0) {
-      // Shown inside before the ticket is gone: LetOne then looks for who is inside.
+      // Shown inside and counted before the ticket is gone: whoever takes it back then knows.
       slot.inside.store(1, std::memory_order_seq_cst);
+      passed_.fetch_add(1, std::memory_order_seq_cst);
       if (state_.compare_exchange_strong(state, state & ~kTicket, std::memory_order_seq_cst)) {
         WakeCloser();
         return true;
@@ -147,8 +152,9 @@ void Gate::Init() {
 }
 
 Result<void> Gate::Close(Deadline by, const std::atomic<bool>& cancel) {
+  passed_at_close_ = passed_.load(std::memory_order_seq_cst);
   if (auto held = HoldCaptures(by, cancel); !held.ok()) return held;
-  state_.fetch_or(kClosed, std::memory_order_seq_cst);
+  state_.fetch_or(kClosed | kYields, std::memory_order_seq_cst);
   syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
   return WaitUntilEmpty(by, cancel);
 }
@@ -167,28 +173,55 @@ Result<void> Gate::WaitUntilEmpty(Deadline by, const std::atomic<bool>& cancel) 
   }
 }
 
+void Gate::StopYielding() { state_.fetch_and(~(kYields | kTicket), std::memory_order_seq_cst); }
+
+bool Gate::Seal() {
+  StopYielding();
+  return IsClosed() && passed_.load(std::memory_order_seq_cst) == passed_at_close_;
+}
+
+void Gate::Nudge() {
+  bool opened;
+  {
+    // HoldCaptures then finds both done, or neither.
+    MutexLock lock(capture_mu);
+    opened = captures_waiting != 0;
+    uint32_t state = state_.load(std::memory_order_acquire);
+    do {
+      if ((state & kClosed) == 0 || (state & kYields) == 0) return;
+    } while (!state_.compare_exchange_weak(state, opened ? state & kNoMembarrier : state | kTicket,
+                                           std::memory_order_seq_cst));
+    if (opened) {
+      captures_due = captures_begun + 1;
+      captures_held = false;
+      capture_changed.NotifyAll();
+    }
+  }
+  if (opened) {
+    FutexWakeAll(state_);
+    WakeCloser();
+  } else {
+    WakeFirst(state_);
+  }
+}
+
 Result<bool> Gate::LetOne(Deadline arrival_by, Deadline leave_by, const std::atomic<bool>& cancel) {
-  state_.fetch_or(kTicket, std::memory_order_seq_cst);
-  WakeFirst(state_);
+  passed_at_close_ = passed_.load(std::memory_order_seq_cst);
+  state_.fetch_or(kYields, std::memory_order_seq_cst);
+  Nudge();
+  const auto came = [] {
+    return !IsClosed() || passed_.load(std::memory_order_seq_cst) != passed_at_close_;
+  };
   for (;;) {
     const uint32_t seen = left_.load(std::memory_order_acquire);
-    if ((state_.load(std::memory_order_seq_cst) & kTicket) == 0) break;
-    if (arrival_by.Passed() || cancel.load(std::memory_order_acquire)) break;
+    if (came() || cancel.load(std::memory_order_acquire)) break;
+    if (arrival_by.Passed()) {
+      Nudge();  // for a capture that came since
+      break;
+    }
     FutexWait(left_, seen, NextLook(arrival_by));
   }
-  const bool taken = (state_.fetch_and(~kTicket, std::memory_order_seq_cst) & kTicket) == 0;
-  if (taken) {
-    if (auto empty = WaitUntilEmpty(leave_by, cancel); !empty.ok()) return empty.error();
-    return true;
-  }
-  uint64_t begun;
-  {
-    MutexLock lock(capture_mu);
-    if (captures_waiting == 0) return false;
-    begun = captures_begun;
-  }
-  Open();
-  WaitForCapture(begun, leave_by);
+  if (Seal()) return false;
   if (auto closed = Close(leave_by, cancel); !closed.ok()) return closed.error();
   return true;
 }
@@ -213,13 +246,12 @@ void Gate::LetCapturesBegin() {
   capture_changed.NotifyAll();
 }
 
-void Gate::WaitForCapture(uint64_t after, Deadline by) {
-  MutexLock lock(capture_mu);
-  while (captures_begun == after && !by.Passed()) capture_changed.WaitUntil(capture_mu, by);
-}
-
 Result<void> Gate::HoldCaptures(Deadline by, const std::atomic<bool>& cancel) {
   MutexLock lock(capture_mu);
+  while (captures_waiting != 0 && captures_begun < captures_due && !by.Passed() &&
+         !cancel.load(std::memory_order_acquire)) {
+    capture_changed.WaitUntil(capture_mu, NextLook(by));
+  }
   captures_held = true;
   while (!Captures().empty()) {
     if (cancel.load(std::memory_order_acquire)) return Cancelled();

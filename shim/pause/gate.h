@@ -4,8 +4,9 @@
 // that every thread either sees it or has shown itself inside, then wait until no thread is inside.
 // A thread at a closed gate sleeps on a futex, holds no lock, and can be ended by a signal.
 //
-// Open, then closed; while closed a single call may be let through (LetOne), and once nothing can
-// refuse the pause any more, work may fail or allocations pass instead of waiting (Settle).
+// Open, then closed; from then on single calls may be let through, for peers that wait for them
+// (LetOne, Nudge), until it is sealed (Seal). Once nothing can refuse the pause any more, work may
+// fail or allocations pass instead of waiting (Settle).
 #pragma once
 
 #include <cuda.h>
@@ -62,13 +63,24 @@ class Gate {
   // Holds back new captures and waits until none is under way, then closes the gate and waits until
   // no thread is inside. Past `by`, or soon after `cancel` became true (CANCELLED), an error:
   // FAILED_PRECONDITION CAPTURE_ACTIVE, or BUSY with the gate closed. Call Open after an error. One
-  // closer at a time: the operation thread.
+  // closer at a time: the operation thread. Where the gate is closed already it stays so.
   static Result<void> Close(Deadline by, const std::atomic<bool>& cancel);
 
-  // At a closed gate: lets one call through, that of the thread which has waited longest, and
-  // returns once it has left. False when none came until `arrival_by`. Where none but a new capture
-  // waits, all goes through until that capture has ended, and the gate is closed again. Errors and
-  // caller as Close.
+  // Ends what Close began: until the next Close nothing gets through. False when something has got
+  // through since the last one: close and drain again. The closer.
+  static bool Seal();
+
+  // As Seal, on any thread, and without the answer.
+  static void StopYielding();
+
+  // Between Close and Seal: lets one call through, that of the thread which has waited longest.
+  // Where a thread waits to begin a capture, all goes through until that capture has ended: it
+  // would never have its turn among threads that come again and again. Otherwise does nothing. Any
+  // thread; blocks on nothing.
+  static void Nudge();
+
+  // At a sealed gate: Nudge, and Close once the call has come. False, and sealed again, when none
+  // came until `arrival_by`. Errors and caller as Close.
   static Result<bool> LetOne(Deadline arrival_by, Deadline leave_by,
                              const std::atomic<bool>& cancel);
 
@@ -103,7 +115,6 @@ class Gate {
   static Result<void> WaitUntilEmpty(Deadline by, const std::atomic<bool>& cancel);
   static Result<void> HoldCaptures(Deadline by, const std::atomic<bool>& cancel);
   static void LetCapturesBegin();
-  static void WaitForCapture(uint64_t after, Deadline by);
 
   static constexpr uint32_t kClosed = 1;
   static constexpr uint32_t kNoMembarrier = 2;  // the kernel refuses it: Enter fences for itself
@@ -111,10 +122,13 @@ class Gate {
   static constexpr uint32_t kFreesPass = 8;
   static constexpr uint32_t kAllocationsPass = 16;
   static constexpr uint32_t kWorkFails = 32;
+  static constexpr uint32_t kYields = 64;  // between Close and Seal
 
   static std::atomic<uint32_t> state_;
   static std::atomic<uint32_t> waiting_;
   static std::atomic<uint32_t> left_;  // counts leavers and takers of a ticket; the closer's futex
+  static std::atomic<uint32_t> passed_;  // counts what has got through a closed gate
+  static uint32_t passed_at_close_;      // the closer's
   static Chunk first_chunk_;
   static constinit thread_local Slot* mine_;
 };

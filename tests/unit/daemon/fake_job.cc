@@ -6,8 +6,15 @@
 
 namespace parkade::testing {
 
-FakeJob::FakeJob(std::vector<Program> programs, std::map<int, std::vector<size_t>> communicators)
-    : communicators_(std::move(communicators)) {
+size_t FakeJob::Rank::LaunchedOn(int communicator) const {
+  size_t count = 0;
+  for (size_t i = 0; i < launched; ++i) count += program[i % program.size()] == communicator;
+  return count;
+}
+
+FakeJob::FakeJob(std::vector<Program> programs, std::map<int, std::vector<size_t>> communicators,
+                 Streams streams)
+    : communicators_(std::move(communicators)), streams_(streams) {
   for (Program& program : programs) ranks_.push_back({std::move(program)});
 }
 
@@ -24,7 +31,15 @@ size_t FakeJob::launched(size_t rank) const {
 
 bool FakeJob::Drained(size_t rank) const {
   const MutexLock lock(mu_);
-  return !ranks_[rank].waits();
+  if (streams_ == Streams::kOne) return !ranks_[rank].waits();
+  for (const auto& [number, members] : communicators_) {
+    if (std::find(members.begin(), members.end(), rank) == members.end()) continue;
+    const size_t mine = ranks_[rank].LaunchedOn(number);
+    for (const size_t other : members) {
+      if (ranks_[other].LaunchedOn(number) < mine) return false;
+    }
+  }
+  return true;
 }
 
 void FakeJob::StopLaunching(size_t rank) {

@@ -17,8 +17,11 @@ class FakeJob {
   // What a rank launches, over and over: kOwnWork, or the number of a communicator. A rank's
   // launches run one after the other; a collective, when it is next for all of its ranks.
   using Program = std::vector<int>;
-  // `communicators`: their ranks, by number.
-  FakeJob(std::vector<Program> programs, std::map<int, std::vector<size_t>> communicators);
+  enum class Streams : uint8_t { kOne, kOneEach };
+  // `communicators`: their ranks, by number. With a stream for each communicator nothing waits for
+  // a collective but the next one on the same communicator.
+  FakeJob(std::vector<Program> programs, std::map<int, std::vector<size_t>> communicators,
+          Streams streams = Streams::kOne);
 
   // Any thread.
   void Launch(size_t rank, size_t count) EXCLUDES(mu_);
@@ -38,11 +41,13 @@ class FakeJob {
 
     int next() const { return program[done % program.size()]; }
     bool waits() const { return done < launched; }
+    size_t LaunchedOn(int communicator) const;
   };
 
   void RunWhatCan() REQUIRES(mu_);
 
   const std::map<int, std::vector<size_t>> communicators_;
+  const Streams streams_;
   mutable Mutex mu_;  // innermost
   std::vector<Rank> ranks_ GUARDED_BY(mu_);
 };

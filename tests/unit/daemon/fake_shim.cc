@@ -271,6 +271,11 @@ bool FakeShim::Work(wire::Packet& packet, Act act) {
   if (packet.Read(&let_through)) {
     stats_.let_through = 0;
     if (settings_.launches == nullptr) return answer({});
+    if (let_through.arrival_ns == 0) {
+      const size_t rank = settings_.launch_rank;
+      if (draining_ && settings_.launches->launches(rank)) settings_.launches->Launch(rank, 1);
+      return answer({});
+    }
     draining_ = {op_id, Deadline::InNs(let_through.drain_timeout_ns),
                  Deadline::InNs(let_through.arrival_ns), true};
     draining_act_ = act;

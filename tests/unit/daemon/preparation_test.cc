@@ -66,6 +66,31 @@ TEST_CASE("the peer of a rank inside a collective is let through, and then all h
   CHECK(group.AllAre(ProcessState::kPaused));
 }
 
+TEST_CASE("ranks that wait for each other in a circle let calls through while they drain") {
+  // Each is inside a collective on a stream of its own, and the other's launch comes next.
+  FakeJob job({{0, kOwn, 1}, {1, kOwn, 0}}, {{0, {0, 1}}, {1, {0, 1}}}, FakeJob::Streams::kOneEach);
+  job.Launch(0, 1);
+  job.Launch(1, 1);
+  REQUIRE_FALSE(job.Drained(0));
+  REQUIRE_FALSE(job.Drained(1));
+  WiredGroup group(kLimits, 2, &job);
+  auto transition = group.Begin();
+  REQUIRE(transition.Prepare(Within(10'000)).ok());
+  CHECK(group.AllAre(ProcessState::kPrepared));
+  CHECK(job.Drained(0));
+  CHECK(job.Drained(1));
+  REQUIRE(transition.Commit(kToHost).ok());
+}
+
+TEST_CASE("a process alone is let nothing through, however long it drains") {
+  FakeJob job({{0, kOwn}, {0}}, {{0, {0, 1}}});
+  job.Launch(0, 1);
+  WiredGroup group(kLimits, 1, &job);
+  CHECK(ReasonOf(group.Begin().Prepare(Within(300))) == "BUSY");
+  CHECK(job.launched(0) == 1);
+  CHECK(group.shim(0).Count(Type::kLetThrough) == 0);
+}
+
 TEST_CASE("ranks that have all drained are let nothing through") {
   FakeJob job = FourRanks();
   WiredGroup group(kLimits, 4, &job);

@@ -210,6 +210,75 @@ TEST_CASE("a capture that alone waits is let begin, and all goes through until i
   Gate::Open();
 }
 
+TEST_CASE("a capture has its turn among threads that come again and again") {
+  const auto stream = reinterpret_cast<CUstream>(0x40);
+  REQUIRE(Gate::Close(Late(), kNoCancel).ok());
+  REQUIRE(Gate::Seal());
+  std::atomic<bool> recorded{false};
+  std::vector<std::thread> others;
+  for (int i = 0; i < 3; ++i) {
+    others.emplace_back([&] {
+      while (!recorded) Pass([] {});
+    });
+  }
+  std::thread capturer([&] {
+    Gate::CaptureBegins(stream);
+    recorded = true;
+    Gate::CaptureEnded(stream);
+  });
+  REQUIRE(Comes([] { return Gate::WaitingThreads() == 4; }));
+  const auto let = Gate::LetOne(Late(), Late(), kNoCancel);
+  REQUIRE(let.ok());
+  CHECK(*let);
+  CHECK(recorded);
+  CHECK(Gate::IsClosed());
+  Gate::Open();
+  capturer.join();
+  for (auto& t : others) t.join();
+}
+
+TEST_CASE("a call can be let through while the gate waits for one that waits for it") {
+  std::atomic<bool> peer_came{false}, inside{false}, closed{false};
+  std::thread waits([&] {
+    Pass([&] {
+      inside = true;
+      Comes([&] { return peer_came.load(); });
+    });
+  });
+  REQUIRE(Comes([&] { return inside.load(); }));
+  std::thread closer([&] { closed = Gate::Close(Late(), kNoCancel).ok(); });
+  REQUIRE(Comes([] { return Gate::IsClosed(); }));
+  std::thread peer([&] { Pass([&] { peer_came = true; }); });
+  REQUIRE(Comes([] { return Gate::WaitingThreads() == 1; }));
+  CHECK_FALSE(closed);
+  // A waiter is counted just before it sleeps, and only a sleeper is woken.
+  REQUIRE(Comes([&] {
+    Gate::Nudge();
+    return peer_came.load();
+  }));
+  closer.join();
+  CHECK(closed);
+  waits.join();
+  peer.join();
+  CHECK_FALSE(Gate::Seal());  // something got through: what it submitted has yet to drain
+  REQUIRE(Gate::Close(Late(), kNoCancel).ok());
+  CHECK(Gate::Seal());
+  Gate::Open();
+}
+
+TEST_CASE("a sealed gate lets nothing through") {
+  REQUIRE(Gate::Close(Late(), kNoCancel).ok());
+  REQUIRE(Gate::Seal());
+  std::atomic<bool> passed{false};
+  std::thread t([&] { Pass([&] { passed = true; }); });
+  REQUIRE(Comes([] { return Gate::WaitingThreads() == 1; }));
+  Gate::Nudge();
+  CHECK_FALSE(Comes([&] { return passed.load(); }, Soon()));
+  Gate::Open();
+  t.join();
+  CHECK(passed);
+}
+
 TEST_CASE("a settled pause lets frees pass and fails work where that was asked for") {
   REQUIRE(Gate::Close(Late(), kNoCancel).ok());
   std::atomic<int> refused{0};
