@@ -3,7 +3,7 @@ answered its memory is free, and a resume that may wait never fails."""
 
 import harness
 
-TURNS = 20
+TURNS = 12
 
 
 def run(node):
