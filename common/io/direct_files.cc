@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <utility>
 
@@ -39,7 +40,7 @@ const char* DirectFiles::MakeDirect(int fd) {
 Result<DirectFiles> DirectFiles::Adopt(std::span<Fd> files) {
   DirectFiles adopted;
   rlimit limit;
-  const bool limited = getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
+  if (getrlimit(RLIMIT_FSIZE, &limit) != 0) limit.rlim_cur = RLIM_INFINITY;
   for (Fd& fd : files) {
     // statx: fstat became a symbol of its own in glibc 2.33, which is too new for the shim.
     struct statx info = {};
@@ -49,15 +50,9 @@ Result<DirectFiles> DirectFiles::Adopt(std::span<Fd> files) {
     if (!S_ISREG(info.stx_mode)) {
       return MakeError(Code::kInvalidArgument, "BAD_FILE", "a backup must be a regular file");
     }
-    // Past the limit every write would fail, also to space that is preallocated.
-    if (limited && limit.rlim_cur < info.stx_size) {
-      return MakeError(Code::kResourceExhausted, "FILE_SIZE_LIMIT",
-                       "a backup file of %llu MiB, where RLIMIT_FSIZE of the process is %llu MiB",
-                       (unsigned long long)info.stx_size >> 20,
-                       (unsigned long long)limit.rlim_cur >> 20);
-    }
     File file;
     file.capacity = Bytes(info.stx_size) / kDirectAlign * kDirectAlign;
+    file.writable = std::min(file.capacity, Bytes(limit.rlim_cur) / kDirectAlign * kDirectAlign);
     const char* refusal = MakeDirect(fd.get());
     file.direct = refusal == nullptr;
     if (refusal != nullptr) adopted.buffered_because_ = refusal;
@@ -71,6 +66,12 @@ Result<DirectFiles> DirectFiles::Adopt(std::span<Fd> files) {
 Bytes DirectFiles::capacity() const {
   Bytes sum = 0;
   for (const File& file : files_) sum += file.capacity;
+  return sum;
+}
+
+Bytes DirectFiles::writable() const {
+  Bytes sum = 0;
+  for (const File& file : files_) sum += file.writable;
   return sum;
 }
 

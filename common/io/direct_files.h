@@ -20,8 +20,7 @@ constexpr Bytes kDirectAlign = 4096;
 class DirectFiles {
  public:
   DirectFiles() = default;
-  // Takes over the descriptors. INVALID_ARGUMENT BAD_FILE when one is not a regular file;
-  // RESOURCE_EXHAUSTED FILE_SIZE_LIMIT when one is larger than the process may write.
+  // Takes over the descriptors. INVALID_ARGUMENT BAD_FILE when one is not a regular file.
   static Result<DirectFiles> Adopt(std::span<Fd> files);
 
   std::span<const int> fds() const { return fds_; }
@@ -29,6 +28,10 @@ class DirectFiles {
   // Size of a file when it was adopted: what was preallocated for it.
   Bytes capacity(size_t file) const { return files_[file].capacity; }
   Bytes capacity() const;
+  // Of it, what RLIMIT_FSIZE let the process write then: past that every write fails, also to space
+  // that is preallocated, and where its signal is not blocked it ends the process.
+  Bytes writable(size_t file) const { return files_[file].writable; }
+  Bytes writable() const;
   // Why some file is buffered, for people; empty when all are direct.
   const char* buffered_because() const { return buffered_because_; }
 
@@ -39,6 +42,7 @@ class DirectFiles {
   struct File {
     Fd fd;
     Bytes capacity = 0;
+    Bytes writable = 0;
     bool direct = false;
   };
 

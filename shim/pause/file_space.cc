@@ -6,8 +6,8 @@
 namespace parkade::shim {
 
 FileSpace::FileSpace(const DirectFiles& files, Bytes limit) : used_(files.size(), 0) {
-  for (size_t i = 0; i < files.size(); ++i) capacity_.push_back(files.capacity(i));
-  left_ = std::min(files.capacity(), limit / kDirectAlign * kDirectAlign);
+  for (size_t i = 0; i < files.size(); ++i) capacity_.push_back(files.writable(i));
+  left_ = std::min(files.writable(), limit / kDirectAlign * kDirectAlign);
 }
 
 Result<FileSpace::Part> FileSpace::Take(Bytes want) {

@@ -89,6 +89,12 @@ void Mover::OnThreads(size_t count, Work work) {
 Result<void> Mover::Evict(const EvictionOrder& order, const EvictionPlan& plan,
                           const DirectFiles& files, const std::atomic<bool>& abort,
                           MoveReport* report) {
+  if (order.disk_bytes > files.writable()) {
+    return MakeError(Code::kResourceExhausted, "FILE_SIZE_LIMIT",
+                     "%llu MiB for backup files, of which RLIMIT_FSIZE lets the process write %llu",
+                     (unsigned long long)order.disk_bytes >> 20,
+                     (unsigned long long)files.writable() >> 20);
+  }
   std::vector<std::pair<CUcontext, std::vector<RangeMove>>> by_context;
   for (const RangeMove& move : order.moves) {
     if (move.policy != wire::Policy::kDiscard) AddTo(by_context, move.range->context, move);

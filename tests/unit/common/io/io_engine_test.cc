@@ -3,7 +3,9 @@
 
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <signal.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 
 #include <catch2/catch.hpp>
@@ -176,6 +178,84 @@ TEST_CASE("a sandbox that refuses any io_uring call gets the pool, with the reas
     }
     CHECK(WEXITSTATUS(status) == 0);
   }
+}
+
+// Runs `work` in a child with a limit on file sizes of 64 KiB, on a thread that blocks every signal
+// as the shim's do; its exit code, or -1 when a signal ended it.
+int UnderFileLimit(int (*work)(IoEngine& engine), const Kind& kind) {
+  const pid_t child = fork();
+  if (child == 0) {
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, nullptr);
+    const rlimit limit = {64 << 10, RLIM_INFINITY};
+    if (setrlimit(RLIMIT_FSIZE, &limit) != 0) _exit(77);
+    auto engine = kind.make();
+    const int code = work(*engine);
+    _exit(code);
+  }
+  int status = -1;
+  REQUIRE(waitpid(child, &status, 0) == child);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+TEST_CASE(
+    "a write past the limit on file sizes is an error, no signal, also in a file that is large") {
+  for (const Kind& kind : Engines()) {
+    INFO(kind.name);
+    const auto work = [](IoEngine& engine) {
+      char path[] = "./parkade-unit-XXXXXX";
+      const Fd file(mkostemp(path, O_CLOEXEC));
+      unlink(path);
+      static char memory[128 << 10];
+      const int files[] = {file.get()};
+      engine.UseFiles(files);
+      // Across the limit, and beyond it.
+      for (const uint64_t at : {uint64_t(0), uint64_t(1) << 20}) {
+        if (!engine.Submit({IoRequest::Kind::kWrite, 0, at, memory, sizeof memory, at}).ok())
+          return 1;
+        const auto done = engine.WaitAny(Deadline::InMs(30'000));
+        if (!done.ok() || done->result.ok()) return 2;
+        if (done->result.error().os_errno != EFBIG) return 3;
+      }
+      return 0;
+    };
+    const int code = UnderFileLimit(work, kind);
+    CHECK((code == 0 || code == 77));
+  }
+}
+
+TEST_CASE("an engine that is abandoned begins nothing any more") {
+  PoolEngine engine(kDepth, std::make_unique<PthreadStarter>(0));
+  const Fd file = TemporaryFile(4096);
+  const int files[] = {file.get()};
+  engine.UseFiles(files);
+  char written[] = "written";
+  REQUIRE(engine.Submit({IoRequest::Kind::kWrite, 0, 0, written, sizeof written, 1}).ok());
+  engine.Abandon();
+  CHECK_FALSE(engine.WaitAny(Deadline::InMs(5)).ok());
+  char read[sizeof written] = {};
+  REQUIRE(pread(file.get(), read, sizeof read, 0) == ssize_t(sizeof read));
+  CHECK(read[0] == 0);
+}
+
+TEST_CASE("the pool writes to the file that it was given, whatever becomes of its number") {
+  PoolEngine engine(kDepth, std::make_unique<PthreadStarter>());
+  Fd file = TemporaryFile(4096);
+  const Fd same(dup(file.get()));
+  const int files[] = {file.get()};
+  engine.UseFiles(files);
+  const int number = file.get();
+  const Fd other = TemporaryFile(4096);
+  REQUIRE(dup3(other.get(), number, O_CLOEXEC) == number);  // closed and used again
+  char written[] = "written";
+  REQUIRE(engine.Submit({IoRequest::Kind::kWrite, 0, 0, written, sizeof written, 1}).ok());
+  REQUIRE(WaitOne(engine).result.ok());
+  char read[sizeof written] = {};
+  REQUIRE(pread(same.get(), read, sizeof read, 0) == ssize_t(sizeof read));
+  CHECK(strcmp(read, written) == 0);
+  REQUIRE(pread(other.get(), read, sizeof read, 0) == ssize_t(sizeof read));
+  CHECK(read[0] == 0);
 }
 
 }  // namespace

@@ -163,20 +163,30 @@ TEST_CASE(
   if (child == 0) {
     auto p = std::make_unique<ParkedProcess>();
     p->Allocate(40_MiB);
+    p->Allocate(1_MiB);
     std::vector<Fd> files;
-    files.push_back(TemporaryFile(40_MiB));
+    files.push_back(TemporaryFile(42_MiB));
+    std::vector<Fd> again;
+    again.push_back(TemporaryFile(42_MiB));
     const rlimit limit = {16 << 20, RLIM_INFINITY};
     if (setrlimit(RLIMIT_FSIZE, &limit) != 0) _exit(77);
     EvictionPlan plan;
     plan.policy = Policy::kDisk;
-    plan.disk_bytes = 40_MiB;
+    plan.disk_bytes = 42_MiB;
     plan.files = files;
     if (!p->Prepare().result.ok()) _exit(1);
     const auto outcome = p->freezer.Commit(2, plan);
     if (outcome.result.ok()) _exit(2);
     if (std::string_view(outcome.result.error().reason) != "FILE_SIZE_LIMIT") _exit(3);
     if (p->fake.Calls("cuMemcpyDtoHAsync") != 0) _exit(4);
-    _exit(p->Runs() && p->BytesRight() ? 0 : 5);
+    if (!p->Runs() || !p->BytesRight()) _exit(5);
+    // As much as may be written can be, also in a file that is larger.
+    CUresult freed = CUDA_ERROR_UNKNOWN;
+    if (!p->heap.Free(p->app[0].ptr, &freed)) _exit(6);
+    p->app.erase(p->app.begin());
+    plan.files = again;
+    if (!p->Prepare().result.ok() || !p->freezer.Commit(2, plan).result.ok()) _exit(7);
+    _exit(p->Resume().result.ok() && p->BytesRight() ? 0 : 8);
   }
   int status = -1;
   REQUIRE(waitpid(child, &status, 0) == child);
