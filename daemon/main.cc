@@ -99,7 +99,15 @@ int Run(const Config& config) {
                      {[&](Process& process, const std::string& path, Fd lock) {
                         scratch.Adopt(process, path, std::move(lock));
                       },
-                      [&](auto directory) { reaper.Bury(std::move(directory)); }},
+                      [&](auto directory) { reaper.Bury(std::move(directory)); },
+                      [&](auto process) {
+                        reaper.Later([&, process] {
+                          // A transition that has it looks after its directory.
+                          if (const auto claim = registry.Take({process}); claim.ok()) {
+                            scratch.Forsake(*process);
+                          }
+                        });
+                      }},
                      {});
 
   Operations operations;

@@ -7,6 +7,23 @@
 #include "daemon/status.h"
 
 namespace parkade::daemon {
+namespace {
+
+void Remove(ScratchDirectory& directory) {
+  if (!directory.owner_visible()) {
+    Log(LogLevel::kInfo, "%s stays: whether its process lives cannot be seen from here",
+        directory.path().c_str());
+    return;
+  }
+  const absl::Status removed = directory.Remove();
+  if (removed.ok()) {
+    Log(LogLevel::kInfo, "removed %s, its process has ended", directory.path().c_str());
+  } else {
+    Log(LogLevel::kWarning, "%s", MessageOf(removed).c_str());
+  }
+}
+
+}  // namespace
 
 Reaper::Reaper(std::function<void()> sweep) : sweep_(std::move(sweep)) {
   thread_ = std::thread([this] { Loop(); });
@@ -22,33 +39,27 @@ Reaper::~Reaper() {
 }
 
 void Reaper::Bury(std::shared_ptr<ScratchDirectory> directory) {
+  Later([directory = std::move(directory)] { Remove(*directory); });
+}
+
+void Reaper::Later(std::function<void()> work) {
   const MutexLock lock(mu_);
-  buried_.push_back(std::move(directory));
+  work_.push_back(std::move(work));
   changed_.NotifyAll();
 }
 
 void Reaper::Loop() {
   sweep_();
   for (;;) {
-    std::shared_ptr<ScratchDirectory> next;
+    std::function<void()> next;
     {
       const MutexLock lock(mu_);
-      while (buried_.empty() && !ending_) changed_.WaitUntil(mu_, Deadline::InMs(3'600'000));
-      if (buried_.empty()) break;
-      next = std::move(buried_.front());
-      buried_.pop_front();
+      while (work_.empty() && !ending_) changed_.WaitUntil(mu_, Deadline::InMs(3'600'000));
+      if (work_.empty()) break;
+      next = std::move(work_.front());
+      work_.pop_front();
     }
-    if (!next->owner_visible()) {
-      Log(LogLevel::kInfo, "%s stays: whether its process lives cannot be seen from here",
-          next->path().c_str());
-      continue;
-    }
-    const absl::Status removed = next->Remove();
-    if (removed.ok()) {
-      Log(LogLevel::kInfo, "removed %s, its process has ended", next->path().c_str());
-    } else {
-      Log(LogLevel::kWarning, "%s", MessageOf(removed).c_str());
-    }
+    next();
   }
   // Of those that ended while the daemon did.
   sweep_();

@@ -21,6 +21,8 @@ class Reaper {
   // Any thread; does not wait. The directory's process has ended, or, where it could never be seen
   // from here, has gone away: then its directory stays for a daemon that can see it.
   void Bury(std::shared_ptr<ScratchDirectory> directory) EXCLUDES(mu_);
+  // The same for other work on scratch that may take its time.
+  void Later(std::function<void()> work) EXCLUDES(mu_);
 
  private:
   void Loop();
@@ -28,7 +30,7 @@ class Reaper {
   const std::function<void()> sweep_;
   Mutex mu_;  // innermost; not held while files are deleted
   CondVar changed_;
-  std::deque<std::shared_ptr<ScratchDirectory>> buried_ GUARDED_BY(mu_);
+  std::deque<std::function<void()>> work_ GUARDED_BY(mu_);
   bool ending_ GUARDED_BY(mu_) = false;
   std::thread thread_;
 };

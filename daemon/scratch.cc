@@ -36,7 +36,7 @@ absl::Status CheckFileSizeLimit(const Process& process, Bytes bytes) {
   if (!limit || *limit >= bytes) return absl::OkStatus();
   return Fail(absl::StatusCode::kResourceExhausted, "FILE_SIZE_LIMIT",
               Cat("process ", process.pid(), " may write files of ", InUnits(*limit),
-                  " (ulimit -f), the pause needs ", InUnits(bytes)),
+                  " (RLIMIT_FSIZE, ulimit -f), the pause needs ", InUnits(bytes)),
               {{"pid", std::to_string(process.pid())},
                {"needed_bytes", std::to_string(bytes)},
                {"limit_bytes", std::to_string(*limit)}});
@@ -119,6 +119,15 @@ void Scratch::Adopt(Process& process, const std::string& path, Fd lock) {
       ScratchDirectory::Claimed(path, std::move(lock), process.identity(), process.user());
   if (!claimed.ok()) return warn(MessageOf(claimed.status()));
   if (!process.SetScratch(std::move(*claimed))) warn("ended while its scratch was adopted");
+}
+
+void Scratch::Forsake(Process& process) {
+  const auto directory = process.scratch();
+  if (directory == nullptr || process.connected() || !directory->LetGo()) return;
+  // Ended meanwhile: then it is the reaper's.
+  if (!process.SetScratch(nullptr)) return;
+  Log(LogLevel::kInfo, "process %d has become another program", process.pid());
+  Discard(*directory);
 }
 
 bool Scratch::MayHaveUsed(const std::string& path) {

@@ -50,6 +50,10 @@ class Scratch {
   // the process says is seen at its next pause to disk, and before it is removed.
   void Adopt(Process& process, const std::string& path, Fd lock);
 
+  // The shim of a process that lives has gone away. Where the process has become another program,
+  // its directory goes. Blocks; only for whoever has claimed the process.
+  void Forsake(Process& process);
+
   // Sweeps the bases that are configured, those used by earlier daemons and the places of the last
   // resort. Blocks; any thread.
   std::vector<SweptDirectory> SweepAll(const Sweep& sweep) const;

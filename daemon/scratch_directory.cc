@@ -270,6 +270,16 @@ absl::Status ScratchDirectory::Reserve(Bytes bytes) {
   return absl::OkStatus();
 }
 
+bool ScratchDirectory::LetGo() {
+  if (files() == nullptr && !Open().ok()) return false;
+  lock_.Reset();
+  const auto open = files();
+  const AsUser as_user(user_);
+  const Fd lock(
+      openat(open->dir.get(), wire::kScratchLock, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  return lock && flock(lock.get(), LOCK_EX | LOCK_NB) == 0;
+}
+
 absl::Status ScratchDirectory::Remove() {
   if (files() == nullptr) {
     if (auto s = Open(); !s.ok()) return s;

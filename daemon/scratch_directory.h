@@ -14,8 +14,8 @@
 
 namespace parkade::daemon {
 
-// Any thread, but one at a time of Check and Reserve: whoever has claimed the process. The reaper's
-// Remove may come in the middle of them, when the process has ended.
+// Any thread, but one at a time of Check, Reserve and LetGo: whoever has claimed the process. The
+// reaper's Remove may come in the middle of them, when the process has ended.
 class ScratchDirectory {
  public:
   // Makes a new one in the open base: 0700, of the process's user, locked, with its owner record.
@@ -50,6 +50,10 @@ class ScratchDirectory {
   // Preallocates the data file up to `bytes`; never shrinks it. On failure (DISK_SPACE,
   // DISK_QUOTA, FILE_SIZE_LIMIT...) the file is as before. After Create or a good Check.
   absl::Status Reserve(Bytes bytes);
+
+  // Gives up the daemon's hold on the lock and says whether the process has none either: it has
+  // become another program (exec), and nobody can read the backup any more.
+  bool LetGo();
 
   // Deletes it from the disk; the lock goes free when the last holder closes it. A claimed one is
   // checked first.

@@ -252,6 +252,7 @@ void ShimListener::Close(uint64_t id) {
     Remove(process);
   } else {
     events_.Publish(Event::Kind::kState, *process);
+    scratch_.forsaken(process);
   }
 }
 

@@ -34,6 +34,8 @@ class ShimListener {
     std::function<void(Process&, const std::string& path, Fd lock)> adopt;
     // The process of this directory has ended.
     std::function<void(std::shared_ptr<ScratchDirectory>)> bury;
+    // A process lives, but its shim has gone away.
+    std::function<void(std::shared_ptr<Process>)> forsaken;
   };
 
   // `registry` and `events` outlive it. Serves until it is destroyed.

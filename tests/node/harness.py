@@ -214,8 +214,9 @@ class Node:
 
     # The daemon.
 
-    def start_daemon(self, *flags, env=None):
-        command = [BUILD / "bin/parkaded", "--runtime-dir", self.runtime, "--state-dir", self.root / "state"]
+    def start_daemon(self, *flags, env=None, under=()):
+        """`under`: a command that runs the daemon, as another user or in a namespace."""
+        command = [*under, BUILD / "bin/parkaded", "--runtime-dir", self.runtime, "--state-dir", self.root / "state"]
         if "--scratch-dir" not in flags:
             command += ["--scratch-dir", self.scratch]
         self.daemon_log = self.log("daemon")
@@ -241,10 +242,10 @@ class Node:
 
     # The command line.
 
-    def cli(self, *words, deadline=120):
+    def cli(self, *words, deadline=120, under=()):
         """Runs `parkade WORDS`: a result with code, out and err."""
         done = subprocess.run(
-            [str(BUILD / "bin/parkade"), *map(str, words)],
+            [*map(str, under), str(BUILD / "bin/parkade"), *map(str, words)],
             env=self.env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=deadline, check=False,
         )
         done.code, done.out, done.err = done.returncode, done.stdout, done.stderr
