@@ -63,6 +63,7 @@ void Events::Publish(Event::Kind kind, const Process& process,
   ProcessView view = process.View();
   if (state) view.state = *state;
   const Event event = MakeEvent(kind, std::move(view));
+  if (listener_) listener_(event);
   const MutexLock lock(mu_);
   for (const auto& weak : watchers_) {
     if (const auto watcher = weak.lock()) watcher->Put(event);

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <list>
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include "common/deadline.h"
 #include "common/mutex.h"
@@ -45,6 +47,10 @@ class Watcher {
 
 class Events {
  public:
+  // Hears of every event that is published, before the watchers; on the publisher's thread.
+  using Listener = std::function<void(const Event&)>;
+  explicit Events(Listener listener = {}) : listener_(std::move(listener)) {}
+
   // Null when 64 watch already or the daemon is about to end. The watcher leaves by destroying it.
   std::shared_ptr<Watcher> Watch() EXCLUDES(mu_);
   // Reads the process's ledger; `state` overrides what it says.
@@ -56,6 +62,7 @@ class Events {
  private:
   static constexpr size_t kMostWatchers = 64;
 
+  const Listener listener_;
   Mutex mu_;  // before Watcher's
   std::list<std::weak_ptr<Watcher>> watchers_ GUARDED_BY(mu_);
   bool closed_ GUARDED_BY(mu_) = false;

@@ -164,6 +164,17 @@ absl::StatusOr<Identified> Identify(const Peer& peer, const wire::Hello& hello) 
   return found;
 }
 
+Fd OpenIfAlive(const Identity& identity) {
+  if (!identity.visible || identity.boot_id != BootId()) return Fd();
+  // As in Identify: the pidfd first.
+  Fd pidfd = OpenPidfd(identity.pid);
+  const auto pid_namespace = PidNamespace(identity.pid);
+  const bool same = StartTicks(identity.pid) == identity.start_ticks &&
+                    OwnPid(identity.pid) == identity.own_pid &&
+                    (!pid_namespace || *pid_namespace == identity.pid_namespace);
+  return same ? std::move(pidfd) : Fd();
+}
+
 Life LifeOf(const wire::OwnerRecord& owner) {
   const std::string boot_id = BootId();
   if (boot_id.empty()) return Life::kUnknown;

@@ -61,6 +61,9 @@ struct Identified {
 // PERMISSION_DENIED (FALSE_IDENTITY) when they differ, UNAVAILABLE (NO_PROCESS) when it has ended.
 absl::StatusOr<Identified> Identify(const Peer& peer, const wire::Hello& hello);
 
+// A pidfd of the process; empty when it has ended, or is not visible here.
+Fd OpenIfAlive(const Identity& identity);
+
 enum class Life { kAlive, kDead, kUnknown };
 // Whether the owner of a scratch directory lives. kDead only when that is certain: another boot of
 // this machine, or no such process in a pid namespace that can be seen from here.

@@ -21,9 +21,12 @@
 #include "daemon/gpu_account.h"
 #include "daemon/gpus.h"
 #include "daemon/host_budget.h"
+#include "daemon/identity.h"
+#include "daemon/journal.h"
 #include "daemon/node_state.h"
 #include "daemon/operations.h"
 #include "daemon/reaper.h"
+#include "daemon/recovery.h"
 #include "daemon/registry.h"
 #include "daemon/runtime_dir.h"
 #include "daemon/scratch.h"
@@ -82,19 +85,23 @@ int Run(const Config& config) {
 
   const Gpus gpus;
   Log(LogLevel::kInfo, "GPU figures: %s", gpus.source().c_str());
-  Events events;
+  Journal journal(config.state_dir, BootId());
+  Events events([&journal](const Event& event) { journal.Note(event); });
   Registry registry;
   Authority authority("parkade", config.tcp ? config.tcp->clients : std::vector<std::string>{});
   Scratch scratch({config.scratch_dirs, config.allow_tmpfs}, config.state_dir);
   HostBudget budget(config.host_budget, registry);
   GpuAccount account([&gpus](const auto& uuids) { return gpus.Free(uuids); });
-  NodeState node({registry, events, gpus, scratch, budget, account}, {});
+  NodeState node({registry, events, gpus, scratch, budget, account, journal}, {});
   Reaper reaper([&] { scratch.SweepAll({}); });
 
   auto shim_socket = runtime->Listen("shim.sock", SOCK_SEQPACKET);
   if (!shim_socket.ok()) return Refuse(shim_socket.status());
   auto control_socket = runtime->Listen("control.sock", SOCK_STREAM);
   if (!control_socket.ok()) return Refuse(control_socket.status());
+  // Before anybody is served, so that none of them is claimed by others.
+  for (auto& process : Revive(journal)) registry.Add(std::move(process));
+  Recovery recovery({registry, events, node, journal});
   ShimListener shims(std::move(*shim_socket), registry, events,
                      {[&](Process& process, const std::string& path, Fd lock) {
                         scratch.Adopt(process, path, std::move(lock));
@@ -110,8 +117,8 @@ int Run(const Config& config) {
                       }},
                      {});
 
-  Operations operations;
-  ControlService service({authority, registry, events, gpus, scratch, node, operations});
+  Operations operations(&journal);
+  ControlService service({authority, registry, events, gpus, scratch, node, recovery, operations});
   grpc::EnableDefaultHealthCheckService(true);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   grpc::ServerBuilder builder;
@@ -142,9 +149,12 @@ int Run(const Config& config) {
     WaitForSignal(signals);
   }
   // Shims first: without them every transition under way comes to its end at once, and each process
-  // undoes or finishes by itself.
+  // undoes or finishes by itself. Whoever was in the middle is the next daemon's to bring to an
+  // end.
+  journal.Close();
   shims.Stop();
   account.Close();
+  recovery.Stop();
   operations.Finish();
   events.Close();
   server->Shutdown(std::chrono::system_clock::now() + std::chrono::milliseconds(200));

@@ -135,6 +135,35 @@ absl::StatusOr<std::vector<Member>> MembersFor(const ProcessList& processes, Pro
   return members;
 }
 
+bool IsOut(ProcessState state) {
+  return state == ProcessState::kPaused || state == ProcessState::kPartlyMoved;
+}
+
+// In the journal from before the first message until the processes are where they stay. Made after
+// the claim and so gone before it.
+class Begun {
+ public:
+  Begun(Journal& journal, BegunOperation::Kind kind, const Caller& caller,
+        const std::string& request_id, const std::vector<Member>& members)
+      : journal_(journal) {
+    BegunOperation operation;
+    operation.kind = kind;
+    operation.uid = caller.uid;
+    operation.request_id = request_id;
+    for (const Member& m : members) {
+      operation.parties.push_back({m.process->identity(), IsOut(m.process->State())});
+    }
+    number_ = journal_.Begin(std::move(operation));
+  }
+  ~Begun() { journal_.End(number_); }
+  Begun(const Begun&) = delete;
+  Begun& operator=(const Begun&) = delete;
+
+ private:
+  Journal& journal_;
+  uint64_t number_;
+};
+
 }  // namespace
 
 absl::StatusOr<Outcomes> NodeState::Pause(const Caller& caller, const PauseOrder& order,
@@ -148,6 +177,7 @@ absl::StatusOr<Outcomes> NodeState::Pause(const Caller& caller, const PauseOrder
   auto members = MembersFor(*selected, ProcessState::kPaused);
   if (!members.ok()) return members.status();
 
+  const Begun begun(to_.journal, BegunOperation::Kind::kPause, caller, order.request_id, *members);
   Movement movement(to_.gpus, *selected);
   std::vector<Scratch::Use> uses(members->size());
   const absl::Status evicted = Evict(*members, uses, order);
@@ -229,6 +259,7 @@ absl::StatusOr<Outcomes> NodeState::Resume(const Caller& caller, const ResumeOrd
     // What runs may still hold a pool: its shim answers `already` and gives that back.
     for (Member& member : *members) member.already = false;
   }
+  const Begun begun(to_.journal, BegunOperation::Kind::kResume, caller, order.request_id, *members);
   Movement movement(to_.gpus, *selected);
   double waited_seconds = 0;
   if (auto s = Restore(*members, order, &waited_seconds); !s.ok()) return s;
@@ -267,6 +298,17 @@ absl::Status NodeState::Restore(std::vector<Member>& members, const ResumeOrder&
   }
   *waited_seconds = booking.waited_seconds();
   return ReasonOf(status) == "GPU_MEMORY" ? ExplainShortage(status, members, to_.gpus) : status;
+}
+
+absl::Status NodeState::BringBack(const ProcessList& processes) {
+  std::vector<Member> members;
+  for (const auto& process : processes) {
+    members.emplace_back().process = process;
+  }
+  ResumeOrder order;
+  order.wait_timeout_ns = 2'000'000'000;  // somebody else's pause may be about to make room
+  double waited_seconds;
+  return Restore(members, order, &waited_seconds);
 }
 
 }  // namespace parkade::daemon

@@ -9,6 +9,7 @@
 #include "daemon/gpu_account.h"
 #include "daemon/gpus.h"
 #include "daemon/host_budget.h"
+#include "daemon/journal.h"
 #include "daemon/orders.h"
 #include "daemon/registry.h"
 #include "daemon/scratch.h"
@@ -26,6 +27,7 @@ class NodeState {
     Scratch& scratch;
     HostBudget& budget;
     GpuAccount& account;
+    Journal& journal;
   };
   NodeState(Neighbours neighbours, Transition::Limits limits) : to_(neighbours), limits_(limits) {}
 
@@ -35,6 +37,9 @@ class NodeState {
                                  uint64_t arrived_ns);
   absl::StatusOr<Outcomes> Resume(const Caller& caller, const ResumeOrder& order,
                                   uint64_t arrived_ns);
+  // Resumes processes that the caller of this has claimed, all at once; what an interrupted
+  // operation has left behind paused.
+  absl::Status BringBack(const ProcessList& processes);
 
  private:
   absl::Status Evict(std::vector<Member>& members, std::vector<Scratch::Use>& uses,

@@ -6,6 +6,25 @@
 
 namespace parkade::daemon {
 
+Operations::Operations(Journal* journal) : journal_(journal) {
+  if (journal_ == nullptr) return;
+  const MutexLock lock(mu_);
+  for (const GivenAnswer& given : journal_->found().answers) {
+    auto operation = std::make_shared<Operation>();
+    operation->body = given.body;
+    operation->answer = given.answer;
+    Keep({given.uid, given.request_id}, operation);
+  }
+}
+
+void Operations::Keep(const Key& key, const std::shared_ptr<Operation>& operation) {
+  by_id_[key] = operation;
+  ids_.push_back(key);
+  if (ids_.size() <= Journal::kAnswers) return;
+  by_id_.erase(ids_.front());
+  ids_.pop_front();
+}
+
 absl::StatusOr<Outcomes> Operations::Run(uid_t uid, const std::string& id, const std::string& body,
                                          Deadline by, Work work) {
   JoinEnded();
@@ -25,17 +44,14 @@ absl::StatusOr<Outcomes> Operations::Run(uid_t uid, const std::string& id, const
   } else {
     operation = std::make_shared<Operation>();
     operation->body = body;
-    if (!id.empty()) {
-      by_id_[key] = operation;
-      ids_.push_back(key);
-      if (ids_.size() > kRemembered) {
-        by_id_.erase(ids_.front());
-        ids_.pop_front();
-      }
-    }
+    if (!id.empty()) Keep(key, operation);
     unjoined_.push_back(operation);
-    operation->thread = std::thread([this, operation, work = std::move(work)] {
+    operation->thread = std::thread([this, key, operation, work = std::move(work)] {
       auto answer = work();
+      // First for the next daemon, then for the caller.
+      if (journal_ != nullptr && !key.second.empty()) {
+        journal_->Answer({key.first, key.second, operation->body, answer});
+      }
       const MutexLock done(mu_);
       operation->answer = std::move(answer);
       ended_.NotifyAll();

@@ -17,6 +17,7 @@
 #include "absl/status/statusor.h"
 #include "common/deadline.h"
 #include "common/mutex.h"
+#include "daemon/journal.h"
 #include "daemon/orders.h"
 
 namespace parkade::daemon {
@@ -25,6 +26,9 @@ class Operations {
  public:
   using Work = std::function<absl::StatusOr<Outcomes>()>;
 
+  // Answers that were given to requests with an id are found again, also those in `journal`, which
+  // outlives this. Null: none outlives this.
+  explicit Operations(Journal* journal = nullptr);
   ~Operations() { Finish(); }
 
   // Starts `work`, unless the same user has sent the same id before: then the answer is that of the
@@ -39,8 +43,6 @@ class Operations {
   void Finish() EXCLUDES(mu_);
 
  private:
-  static constexpr size_t kRemembered = 1024;
-
   struct Operation {
     std::string body;
     std::optional<absl::StatusOr<Outcomes>> answer;  // guarded by mu_
@@ -49,7 +51,9 @@ class Operations {
   using Key = std::pair<uid_t, std::string>;
 
   void JoinEnded() EXCLUDES(mu_);
+  void Keep(const Key& key, const std::shared_ptr<Operation>& operation) REQUIRES(mu_);
 
+  Journal* const journal_;
   Mutex mu_;  // innermost; not held while an operation works
   CondVar ended_;
   std::map<Key, std::shared_ptr<Operation>> by_id_ GUARDED_BY(mu_);

@@ -64,6 +64,12 @@ void Process::AnswerAll(const std::map<uint64_t, Expected>& expected, const absl
   for (const auto& [op_id, e] : expected) e.round->Give(e.slot, {why, std::nullopt});
 }
 
+void Process::Remember(Introduction introduction, wire::ProcessState state) {
+  const MutexLock lock(mu_);
+  introduction_ = std::move(introduction);
+  remembered_ = state;
+}
+
 void Process::Connect(Introduction introduction, std::shared_ptr<wire::Channel> channel,
                       std::shared_ptr<const Fd> ledger) {
   std::map<uint64_t, Expected> lost;
@@ -170,6 +176,7 @@ ProcessView Process::View() const {
   {
     const MutexLock lock(mu_);
     view.introduction = introduction_;
+    view.state = remembered_;
     view.connected = channel_ != nullptr;
     if (scratch_ != nullptr) view.scratch_dir = scratch_->path();
     ledger = ledger_;

@@ -37,8 +37,9 @@ struct ProcessView {
   Introduction introduction;
   bool connected = false;
   std::string scratch_dir;
-  wire::ProcessState state = wire::ProcessState::kRunning;  // of the ledger, or an event's
-  std::optional<wire::LedgerHeader> ledger;                 // empty: unreadable
+  // Of the ledger, or an event's; before the first ledger, what an earlier daemon knew.
+  wire::ProcessState state = wire::ProcessState::kRunning;
+  std::optional<wire::LedgerHeader> ledger;  // empty: unreadable
 };
 
 class Process {
@@ -51,6 +52,8 @@ class Process {
   int pidfd() const { return pidfd_.get(); }
   FsUser user() const { return {identity_.uid, identity_.gid, GroupsOf(pid())}; }
 
+  // Before its first connection: what an earlier daemon knew. No events, no ledger.
+  void Remember(Introduction introduction, wire::ProcessState state) EXCLUDES(mu_);
   // A connection has said a good Hello. It replaces the one before, whose unanswered messages are
   // answered with SHIM_DISCONNECTED.
   void Connect(Introduction introduction, std::shared_ptr<wire::Channel> channel,
@@ -112,6 +115,7 @@ class Process {
   Introduction introduction_ GUARDED_BY(mu_);
   std::shared_ptr<wire::Channel> channel_ GUARDED_BY(mu_);
   std::shared_ptr<const Fd> ledger_ GUARDED_BY(mu_);
+  wire::ProcessState remembered_ GUARDED_BY(mu_) = wire::ProcessState::kRunning;  // until then
   std::map<uint64_t, Expected> expected_ GUARDED_BY(mu_);
   std::shared_ptr<ScratchDirectory> scratch_ GUARDED_BY(mu_);
   bool ended_ GUARDED_BY(mu_) = false;

@@ -21,7 +21,7 @@ class Registry {
  public:
   // The process with that identity; null when it is not known.
   std::shared_ptr<Process> Known(const Identity& identity) const EXCLUDES(mu_);
-  // From now on others see it. The listener's thread alone adds and removes.
+  // From now on others see it. The listener's thread alone adds and removes, once it runs.
   void Add(std::shared_ptr<Process> process) EXCLUDES(mu_);
   // The process has ended. True the first time.
   bool Remove(const std::shared_ptr<Process>& process) EXCLUDES(mu_);

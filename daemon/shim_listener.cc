@@ -74,6 +74,7 @@ ShimListener::ShimListener(Fd socket, Registry& registry, Events& events, Scratc
       spare_(OpenSpare()) {
   Watch(epoll_.get(), socket_.get(), kSocketId);
   Watch(epoll_.get(), stop_.get(), kStopId);
+  for (const auto& process : registry_.All()) WatchEnd(process);
   thread_ = std::thread([this] { Loop(); });
 }
 
@@ -212,12 +213,8 @@ absl::Status ShimListener::Admit(Connection& connection, const wire::Hello& hell
   if (auto sent = connection.channel->Send(welcome, Deadline::InMs(0)); !sent.ok()) {
     return ToStatus(sent.error());
   }
-  if (is_new && process->pidfd() >= 0) {
-    const uint64_t id = next_id_++;
-    if (Watch(epoll_.get(), process->pidfd(), id) != 0) {
-      return ToStatus(OsError(errno, "watch process %d", process->pid()));
-    }
-    watched_.emplace(id, process);
+  if (is_new && process->pidfd() >= 0 && !WatchEnd(process)) {
+    return ToStatus(OsError(errno, "watch process %d", process->pid()));
   }
   // A connection of the same process from before: its end has not been seen yet, and it counts no
   // more.
@@ -254,6 +251,13 @@ void ShimListener::Close(uint64_t id) {
     events_.Publish(Event::Kind::kState, *process);
     scratch_.forsaken(process);
   }
+}
+
+bool ShimListener::WatchEnd(const std::shared_ptr<Process>& process) {
+  const uint64_t id = next_id_++;
+  if (Watch(epoll_.get(), process->pidfd(), id) != 0) return false;
+  watched_.emplace(id, process);
+  return true;
 }
 
 void ShimListener::OnProcessEnd(uint64_t id) {

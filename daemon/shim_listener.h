@@ -38,7 +38,8 @@ class ShimListener {
     std::function<void(std::shared_ptr<Process>)> forsaken;
   };
 
-  // `registry` and `events` outlive it. Serves until it is destroyed.
+  // `registry` and `events` outlive it. What is in the registry already are processes of an earlier
+  // daemon that have not come back yet. Serves until it is destroyed.
   ShimListener(Fd socket, Registry& registry, Events& events, ScratchHooks scratch, Limits limits);
   ~ShimListener();
 
@@ -60,6 +61,8 @@ class ShimListener {
   bool OnHello(Connection& connection, wire::Packet& packet);
   absl::Status Admit(Connection& connection, const wire::Hello& hello, wire::Packet& packet);
   void Close(uint64_t id);
+  // False, and errno set, when the kernel refuses.
+  bool WatchEnd(const std::shared_ptr<Process>& process);
   void OnProcessEnd(uint64_t id);
   void Remove(const std::shared_ptr<Process>& process);
   int CloseLateStrangers();

@@ -1,5 +1,6 @@
 // fake_shim SOCKET BYTES[:TAG] ...: a process of its own with a FakeShim that serves until its
-// input ends, or a line "fork" makes a child that keeps its descriptors open. Prints "ready".
+// input ends. Prints "ready". A line "fork" makes a child that keeps its descriptors open, "hang
+// TYPE" leaves that message unanswered until "work TYPE", "reconnect" connects to the next daemon.
 #include <signal.h>
 #include <unistd.h>
 
@@ -9,6 +10,19 @@
 #include <string>
 
 #include "tests/unit/daemon/fake_shim.h"
+
+using parkade::testing::Act;
+
+namespace {
+
+parkade::wire::Type TypeOf(const char* word) {
+  using parkade::wire::Type;
+  if (strcmp(word, "prepare\n") == 0) return Type::kPrepare;
+  if (strcmp(word, "commit\n") == 0) return Type::kCommit;
+  return Type::kResume;
+}
+
+}  // namespace
 
 int main(int argc, char** argv) {
   using namespace parkade::testing;
@@ -29,6 +43,12 @@ int main(int argc, char** argv) {
   fflush(stdout);
   char line[64];
   while (fgets(line, sizeof line, stdin) != nullptr) {
+    const bool hangs = strncmp(line, "hang ", 5) == 0;
+    if (hangs || strncmp(line, "work ", 5) == 0) {
+      shim.On(TypeOf(line + 5), hangs ? Act::kHang : Act::kWork);
+      printf("ok\n");
+      fflush(stdout);
+    }
     if (strcmp(line, "reconnect\n") == 0) {
       printf("%s\n", shim.Connect(argv[1]).ok() ? "ready" : "refused");
       fflush(stdout);

@@ -125,7 +125,9 @@ TEST_CASE("the next daemon adopts a paused process with its scratch, and resumes
   REQUIRE(run.Pause(PauseOf({shim->pid()}, v1::POLICY_DISK), &response).ok());
   run.Kill();
   run.Start();
-  CHECK(run.Find(shim->pid()).pid() == 0);
+  // Known from the journal until it comes back.
+  CHECK(run.Find(shim->pid()).state() == v1::PROCESS_STATE_PAUSED);
+  CHECK_FALSE(run.Find(shim->pid()).connected());
   shim->Write("reconnect\n");
   REQUIRE(shim->Line() == "ready");
   REQUIRE(run.WaitFor(shim->pid(), v1::PROCESS_STATE_PAUSED));

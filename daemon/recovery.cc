@@ -1,0 +1,174 @@
+// Waits for processes to come back, judges, and resumes.
+#include "daemon/recovery.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/log.h"
+#include "daemon/status.h"
+#include "daemon/words.h"
+
+namespace parkade::daemon {
+namespace {
+
+using wire::ProcessState;
+
+// A shim tries to connect again at least every second.
+constexpr uint64_t kComeBackMs = 2000;
+// What a process does by itself it does not announce; its ledger is looked at this often meanwhile.
+constexpr uint64_t kLookMs = 20;
+
+bool IsOut(ProcessState state) {
+  return state == ProcessState::kPaused || state == ProcessState::kPartlyMoved;
+}
+
+bool IsThere(const Process& process) {
+  const ProcessView view = process.View();
+  if (!view.connected) return false;
+  return IsOut(view.state) || view.state == ProcessState::kRunning ||
+         view.state == ProcessState::kFailed;
+}
+
+std::string Pids(const ProcessList& processes) {
+  std::vector<int> pids;
+  for (const auto& process : processes) pids.push_back(process->pid());
+  return Join(pids, ", ");
+}
+
+}  // namespace
+
+ProcessList Revive(Journal& journal) {
+  ProcessList alive;
+  for (const RememberedProcess& known : journal.found().processes) {
+    Fd pidfd = OpenIfAlive(known.identity);
+    if (!pidfd) {
+      journal.Forget(known.identity);
+      continue;
+    }
+    alive.push_back(std::make_shared<Process>(known.identity, std::move(pidfd)));
+    alive.back()->Remember(known.introduction, known.state);
+  }
+  return alive;
+}
+
+Recovery::Recovery(Neighbours neighbours) : to_(neighbours), watcher_(to_.events.Watch()) {
+  for (const BegunOperation& operation : to_.journal.found().interrupted) {
+    Interrupted& entry = interrupted_.emplace_back();
+    entry.operation = operation;
+    for (const auto& [identity, was_out] : operation.parties) {
+      auto process = to_.registry.Known(identity);
+      // One that was out before is where it was, whichever way this ends; but a resume was about
+      // it.
+      if (process == nullptr || (was_out && operation.kind == BegunOperation::Kind::kPause)) {
+        continue;
+      }
+      auto claim = to_.registry.Take({process});
+      if (claim.ok()) entry.parties.push_back({std::move(process), std::move(*claim)});
+    }
+    if (!operation.request_id.empty()) {
+      const MutexLock lock(mu_);
+      awaited_.emplace_back(operation.uid, operation.request_id);
+    }
+  }
+  if (!interrupted_.empty()) thread_ = std::thread([this] { Loop(); });
+}
+
+void Recovery::Stop() {
+  {
+    const MutexLock lock(mu_);
+    stopping_ = true;
+    awaited_.clear();
+    changed_.NotifyAll();
+  }
+  if (thread_.joinable()) thread_.join();
+}
+
+void Recovery::Await(uid_t uid, const std::string& request_id, Deadline by) {
+  const MutexLock lock(mu_);
+  const std::pair<uid_t, std::string> wanted{uid, request_id};
+  while (std::find(awaited_.begin(), awaited_.end(), wanted) != awaited_.end() && !by.Passed()) {
+    changed_.WaitUntil(mu_, by);
+  }
+}
+
+void Recovery::Loop() {
+  const Deadline come_back = Deadline::InMs(kComeBackMs);
+  for (;;) {
+    const bool all_had_time = come_back.Passed();
+    interrupted_.remove_if([&](Interrupted& entry) {
+      const bool goes_on = Advance(entry, all_had_time);
+      if (!goes_on) to_.journal.End(entry.operation.number);
+      if (!entry.bring_back) return false;
+      const MutexLock lock(mu_);
+      awaited_.remove({entry.operation.uid, entry.operation.request_id});
+      changed_.NotifyAll();
+      return !goes_on;
+    });
+    if (interrupted_.empty()) return;
+    {
+      const MutexLock lock(mu_);
+      if (stopping_) return;
+    }
+    // The event itself is of no interest, only that something has changed.
+    watcher_->Next(Deadline::InMs(kLookMs));
+    watcher_->TakeLost();
+  }
+}
+
+bool Recovery::Advance(Interrupted& entry, bool all_had_time) {
+  entry.parties.remove_if([](const Party& party) { return party.process->ended(); });
+  if (!entry.bring_back) {
+    const bool all_there = std::all_of(entry.parties.begin(), entry.parties.end(),
+                                       [](const Party& p) { return IsThere(*p.process); });
+    if (!all_there && !all_had_time) return true;
+    Judge(entry);
+    if (entry.parties.empty()) Tell(entry, {}, absl::OkStatus());
+  }
+  ProcessList back;
+  std::list<Party> there;  // their claims end with this
+  for (auto at = entry.parties.begin(); at != entry.parties.end();) {
+    const auto next = std::next(at);
+    if (IsThere(*at->process)) {
+      if (*entry.bring_back && IsOut(at->process->State())) back.push_back(at->process);
+      there.splice(there.end(), entry.parties, at);
+    }
+    at = next;
+  }
+  if (there.empty()) return !entry.parties.empty();
+  absl::Status result;
+  if (!back.empty()) result = to_.node.BringBack(back);
+  Tell(entry, back, result);
+  return !entry.parties.empty();
+}
+
+void Recovery::Judge(Interrupted& entry) const {
+  if (entry.operation.kind == BegunOperation::Kind::kResume) {
+    entry.bring_back = true;
+    return;
+  }
+  // Those that have not come back count by what was last known of them.
+  entry.bring_back = std::any_of(entry.parties.begin(), entry.parties.end(),
+                                 [](const Party& p) { return !IsOut(p.process->State()); });
+}
+
+void Recovery::Tell(const Interrupted& entry, const ProcessList& moved,
+                    const absl::Status& result) const {
+  const bool pause = entry.operation.kind == BegunOperation::Kind::kPause;
+  const std::string what =
+      Cat("a ", pause ? "pause" : "resume", " of ", entry.operation.parties.size(),
+          " was interrupted by the end of the daemon before: ");
+  const std::string waits =
+      entry.parties.empty() ? "" : Cat("; ", entry.parties.size(), " not back yet");
+  if (!result.ok()) {
+    Log(LogLevel::kError, "%s%s stay paused: %s", what.c_str(), Pids(moved).c_str(),
+        MessageOf(result).c_str());
+  } else if (!moved.empty()) {
+    Log(LogLevel::kWarning, "%s%s, resumed %s%s", what.c_str(), pause ? "rolled back" : "finished",
+        Pids(moved).c_str(), waits.c_str());
+  } else {
+    Log(LogLevel::kWarning, "%s%s%s", what.c_str(),
+        pause && !*entry.bring_back ? "all are paused" : "nothing to do", waits.c_str());
+  }
+}
+
+}  // namespace parkade::daemon

@@ -1,0 +1,262 @@
+// The journal: what comes back after a death at any byte, and after what cannot be read or written.
+#include "daemon/journal.h"
+
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <csignal>
+#include <fstream>
+#include <sstream>
+
+#include "daemon/status.h"
+#include "tests/unit/daemon/test_dir.h"
+
+using namespace parkade;
+using namespace parkade::daemon;
+using parkade::testing::TestDir;
+using wire::ProcessState;
+
+namespace {
+
+constexpr char kBoot[] = "this-boot";
+
+Identity Number(int pid) {
+  Identity identity;
+  identity.pid_namespace = 4;
+  identity.pid = identity.own_pid = pid;
+  identity.start_ticks = 99;
+  identity.boot_id = kBoot;
+  identity.uid = 7;
+  identity.visible = true;
+  return identity;
+}
+
+Event StateOf(int pid, ProcessState state, Event::Kind kind = Event::Kind::kState) {
+  ProcessView view;
+  view.identity = Number(pid);
+  view.introduction.job = "train";
+  view.introduction.rank = pid;
+  view.state = state;
+  return {kind, 0, view};
+}
+
+BegunOperation PauseOf(std::vector<int> pids, const std::string& id = "") {
+  BegunOperation operation;
+  operation.uid = 7;
+  operation.request_id = id;
+  for (const int pid : pids) operation.parties.push_back({Number(pid), pid == 1});
+  return operation;
+}
+
+std::string Content(const std::string& path) {
+  std::stringstream text;
+  text << std::ifstream(path, std::ios::binary).rdbuf();
+  return text.str();
+}
+
+void Put(const std::string& path, const std::string& bytes) {
+  std::ofstream(path, std::ios::binary | std::ios::trunc) << bytes;
+}
+
+// Some of everything.
+void Fill(Journal& journal) {
+  journal.Note(StateOf(1, ProcessState::kRunning, Event::Kind::kAppeared));
+  journal.Note(StateOf(2, ProcessState::kRunning, Event::Kind::kAppeared));
+  const uint64_t first = journal.Begin(PauseOf({1, 2}, "first"));
+  journal.Note(StateOf(1, ProcessState::kPaused));
+  journal.End(first);
+  Outcome outcome;
+  outcome.pid = 1;
+  outcome.state = ProcessState::kPaused;
+  outcome.stats.host_bytes = 12345;
+  outcome.total_seconds = 1.5;
+  outcome.gpus.push_back({"GPU-1", 1, 2, 3});
+  journal.Answer({7, "first", "body", Outcomes{outcome}});
+  journal.Answer(
+      {7, "second", "other",
+       Fail(absl::StatusCode::kResourceExhausted, "DISK_SPACE", "full", {{"path", "/x"}})});
+  journal.Begin(PauseOf({2}, "third"));
+  journal.Note(StateOf(2, ProcessState::kRunning, Event::Kind::kGone));
+}
+
+}  // namespace
+
+TEST_CASE("the next daemon finds processes, what was begun and not ended, and answers") {
+  const TestDir dir;
+  { Journal(dir.path(), kBoot); }
+  {
+    Journal journal(dir.path(), kBoot);
+    Fill(journal);
+  }
+  struct stat s;
+  REQUIRE(stat((dir / "journal").c_str(), &s) == 0);
+  CHECK((s.st_mode & 0777) == 0600);
+  for (int restart = 0; restart < 3; ++restart) {
+    Journal journal(dir.path(), kBoot);
+    const Journal::Found& found = journal.found();
+    REQUIRE(found.processes.size() == 1);
+    CHECK(found.processes[0].identity.Key() == Number(1).Key());
+    CHECK(found.processes[0].identity.uid == 7);
+    CHECK(found.processes[0].introduction.job == "train");
+    CHECK(found.processes[0].introduction.rank == 1);
+    CHECK(found.processes[0].state == ProcessState::kPaused);
+    REQUIRE(found.interrupted.size() == 1);
+    CHECK(found.interrupted[0].request_id == "third");
+    CHECK(found.interrupted[0].kind == BegunOperation::Kind::kPause);
+    REQUIRE(found.interrupted[0].parties.size() == 1);
+    CHECK(found.interrupted[0].parties[0].identity.pid == 2);
+    REQUIRE(found.answers.size() == 2);
+    REQUIRE(found.answers[0].answer.ok());
+    const Outcome& outcome = (*found.answers[0].answer)[0];
+    CHECK(outcome.stats.host_bytes == 12345);
+    CHECK(outcome.total_seconds == 1.5);
+    CHECK(outcome.gpus[0].uuid == "GPU-1");
+    CHECK(outcome.gpus[0].expected == 3);
+    const absl::Status failed = found.answers[1].answer.status();
+    CHECK(failed.code() == absl::StatusCode::kResourceExhausted);
+    CHECK(ReasonOf(failed) == "DISK_SPACE");
+    CHECK(MetadataOf(failed)["path"] == "/x");
+    CHECK(MessageOf(failed) == "full");
+  }
+}
+
+TEST_CASE("a file that ends at any byte gives the records before it, and takes new ones") {
+  const TestDir dir;
+  const std::string path = dir / "journal";
+  {
+    Journal journal(dir.path(), kBoot);
+    Fill(journal);
+  }
+  const std::string whole = Content(path);
+  size_t most = 0, offsets = 0;
+  for (size_t cut = 0; cut <= whole.size(); ++cut, ++offsets) {
+    Put(path, whole.substr(0, cut));
+    const auto content = JournalFile::Read(path);
+    REQUIRE(content.ok());
+    REQUIRE(content->records.size() >= most);  // one byte more never loses a record
+    most = content->records.size();
+    // Reading it whole is slow; every record's last byte and its neighbours are enough.
+    if (content->lost_bytes > 1 && content->lost_bytes != 17) continue;
+    {
+      Journal journal(dir.path(), kBoot);
+      journal.Note(StateOf(3, ProcessState::kPaused));
+    }
+    const auto after = Journal(dir.path(), kBoot).found();
+    const bool kept = std::any_of(after.processes.begin(), after.processes.end(),
+                                  [](const auto& p) { return p.identity.pid == 3; });
+    REQUIRE(kept);
+  }
+  WARN("torn at " << offsets << " offsets, " << most << " records");
+  CHECK(most == 10);
+}
+
+TEST_CASE("a byte that has changed anywhere ends the file there, and is never believed") {
+  const TestDir dir;
+  const std::string path = dir / "journal";
+  {
+    Journal journal(dir.path(), kBoot);
+    Fill(journal);
+  }
+  const std::string whole = Content(path);
+  const auto good = JournalFile::Read(path);
+  for (size_t at = 0; at < whole.size(); at += 5) {
+    std::string bad = whole;
+    bad[at] = char(bad[at] ^ 0x40);
+    Put(path, bad);
+    const auto content = JournalFile::Read(path);
+    REQUIRE(content.ok());
+    REQUIRE(content->lost_bytes > 0);
+    for (size_t i = 0; i < content->records.size(); ++i) {
+      REQUIRE(content->records[i] == good->records[i]);
+    }
+  }
+}
+
+TEST_CASE("records of another boot and garbage are left out") {
+  const TestDir dir;
+  {
+    Journal journal(dir.path(), "another-boot");
+    Fill(journal);
+  }
+  CHECK(Journal(dir.path(), kBoot).found().processes.empty());
+  for (const std::string& garbage : {std::string("x"), std::string(100'000, 'x'), std::string()}) {
+    Put(dir / "journal", garbage);
+    {
+      Journal journal(dir.path(), kBoot);
+      CHECK(journal.found().answers.empty());
+      journal.Note(StateOf(3, ProcessState::kPaused));
+    }
+    CHECK(Journal(dir.path(), kBoot).found().processes.size() == 1);
+  }
+}
+
+TEST_CASE("a journal that is not ours is left alone, and the work goes on without") {
+  const TestDir dir;
+  const std::string path = dir / "journal";
+  const auto works = [&] {
+    Journal journal(dir.path(), kBoot);
+    Fill(journal);
+    return journal.found().processes.empty();
+  };
+  Put(path, "somebody's");
+  REQUIRE(chmod(path.c_str(), 0666) == 0);
+  CHECK(works());
+  CHECK(Content(path) == "somebody's");
+  REQUIRE(unlink(path.c_str()) == 0);
+  REQUIRE(symlink("/etc/passwd", path.c_str()) == 0);
+  CHECK(works());
+  REQUIRE(unlink(path.c_str()) == 0);
+  REQUIRE(mkfifo(path.c_str(), 0600) == 0);
+  CHECK(works());
+  REQUIRE(unlink(path.c_str()) == 0);
+  REQUIRE(mkdir(path.c_str(), 0700) == 0);
+  CHECK(works());
+}
+
+TEST_CASE("two daemons do not write one journal") {
+  const TestDir dir;
+  Journal first(dir.path(), kBoot);
+  first.Note(StateOf(1, ProcessState::kPaused));
+  {
+    Journal second(dir.path(), kBoot);
+    CHECK(second.found().processes.empty());
+    second.Note(StateOf(2, ProcessState::kPaused));
+  }
+  const auto content = JournalFile::Read(dir / "journal");
+  CHECK(content->records.size() == 2);  // the boot, and the first one's process
+}
+
+TEST_CASE("after a write that failed nothing stale stays in the file") {
+  const TestDir dir;
+  rlimit old;
+  REQUIRE(getrlimit(RLIMIT_FSIZE, &old) == 0);
+  signal(SIGXFSZ, SIG_IGN);
+  {
+    Journal journal(dir.path(), kBoot);
+    journal.Note(StateOf(1, ProcessState::kPaused));
+    const rlimit full{Content(dir / "journal").size() + 40, old.rlim_max};
+    REQUIRE(setrlimit(RLIMIT_FSIZE, &full) == 0);
+    // The end of an operation could be the record that is missing.
+    journal.Note(StateOf(1, ProcessState::kRunning));
+    journal.Note(StateOf(2, ProcessState::kRunning));
+    REQUIRE(setrlimit(RLIMIT_FSIZE, &old) == 0);
+    CHECK(Content(dir / "journal").empty());
+  }
+  CHECK(Journal(dir.path(), kBoot).found().processes.empty());
+}
+
+TEST_CASE("a journal does not grow with the number of operations") {
+  const TestDir dir;
+  Journal journal(dir.path(), kBoot);
+  for (int i = 0; i < 20'000; ++i) {
+    journal.End(journal.Begin(PauseOf({1, 2})));
+    journal.Note(StateOf(1, i % 2 == 0 ? ProcessState::kPaused : ProcessState::kRunning));
+  }
+  CHECK(Content(dir / "journal").size() < (1 << 20) + 4096);
+  // Nor with what one caller sends.
+  journal.Answer({7, "long", std::string(1 << 20, 'x'), Outcomes{}});
+  CHECK(Content(dir / "journal").size() < (1 << 20) + 4096);
+}
