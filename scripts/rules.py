@@ -156,6 +156,36 @@ def check_folder_circles(graph):
                 find(path, number, f"{here}/ and {there}/ include each other (back: {back[0]}:{back[1]}): cut one way")
 
 
+def test_exists(name, existing, build_files):
+    """Whether ctest has a test of that name, by the files that make it one."""
+    kind, _, rest = name.partition(".")
+    if kind in ("node", "gpu") and rest:
+        return any(f"tests/{folder}/{rest}.py" in existing for folder in ("node", "gpu"))
+    if kind == "fuzz" and rest:
+        return f"tests/fuzz/{rest}_fuzz.cc" in existing
+    by_source = any(p.startswith("tests/unit/") and p.endswith(f"/{name}.cc") for p in existing)
+    return by_source or f"NAME {name} " in build_files
+
+
+def check_failures(existing):
+    """Each row of docs/failures.md names the tests that show it, and there are such tests."""
+    path = "docs/failures.md"
+    if path not in existing:
+        return
+    build_files = "".join(
+        " ".join(lines_of(p)) + " " for p in existing if p.startswith("tests/") and p.endswith("CMakeLists.txt")
+    )
+    for number, line in enumerate(lines_of(path), 1):
+        if not line.startswith("| ") or line.startswith(("| ---", "| what dies")):
+            continue
+        names = re.findall(r"`([^`]+)`", line.rstrip(" |").rpartition("|")[2])
+        if not names:
+            find(path, number, "names no test that shows it")
+        for name in names:
+            if not test_exists(name, existing, build_files):
+                find(path, number, f"there is no test {name}")
+
+
 def main():
     paths = [line.rstrip("\n") for line in sys.stdin]
     existing = set(paths)
@@ -170,6 +200,7 @@ def main():
             check_shape(path, lines)
         if path.endswith((".cc", ".h", ".c")):
             check_includes(path, lines, existing, graph)
+    check_failures(existing)
     check_circles(graph)
     check_folder_circles(graph)
     return 1 if findings else 0
