@@ -29,10 +29,10 @@ class Operations {
   int replies_fd() const { return replies_fd_.get(); }
   std::vector<wire::Reply> TakeReplies();
 
-  // Queues a request of the present connection; starts the thread if none runs. A LetThrough without
-  // arrival_ns is carried out and answered at once: a Prepare under way may be waiting for a peer
-  // that waits for that call. An Abort also makes a Prepare, LetThrough or Commit under way stop and
-  // undo itself. On error nothing was queued.
+  // Queues a request of the present connection; starts the thread if none runs. A LetThrough
+  // without arrival_ns is carried out and answered at once: a Prepare under way may be waiting for
+  // a peer that waits for that call. An Abort also makes a Prepare, LetThrough or Commit under way
+  // stop and undo itself. On error nothing was queued.
   Result<void> Queue(std::unique_ptr<wire::Packet> packet);
 
   // The daemon is gone: forgets what has not begun, undoes a Prepare or Commit under way, lets a
