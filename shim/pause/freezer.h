@@ -73,6 +73,7 @@ class Freezer {
   // On error the process stays as it was with whole backups: GPU_MEMORY (message has needed and
   // free bytes), BACKUP_CORRUPT, BACKUP_MISSING, or what driver or disk said. Already kRunning:
   // already.
+  // already.
   Outcome Resume(uint64_t op_id, uint64_t epoch = 0);
 
   // Gives pinned memory that holds no backup back to the system; gigabytes take a while.
