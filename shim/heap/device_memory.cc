@@ -87,12 +87,29 @@ void DeviceMemory::Remember(int device, bool posix_fd, bool rdma) {
   d.rdma = rdma;
 }
 
-CUresult DeviceMemory::SetAccess(const Range& range) {
-  CUmemAccessDesc access{};
-  access.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
-  access.location.id = range.device;
-  access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
-  return driver_.mem_set_access(range.base, range.bytes, &access, 1);
+void DeviceMemory::SetPeer(int owner, int user, bool allowed) {
+  MutexLock lock(mu_);
+  if (allowed) {
+    peers_.insert({owner, user});
+  } else {
+    peers_.erase({owner, user});
+  }
+}
+
+CUresult DeviceMemory::SetAccess(CUdeviceptr at, Bytes bytes, int device) {
+  std::vector<int> users{device};
+  {
+    MutexLock lock(mu_);
+    for (auto it = peers_.lower_bound({device, 0}); it != peers_.end() && it->first == device;
+         ++it) {
+      users.push_back(it->second);
+    }
+  }
+  std::vector<CUmemAccessDesc> access;
+  for (const int user : users) {
+    access.push_back({{CU_MEM_LOCATION_TYPE_DEVICE, {user}}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE});
+  }
+  return driver_.mem_set_access(at, bytes, access.data(), access.size());
 }
 
 CUresult DeviceMemory::Build(Range& range) {

@@ -5,6 +5,8 @@
 #pragma once
 
 #include <map>
+#include <set>
+#include <utility>
 
 #include "common/mutex.h"
 #include "shim/cuda/driver.h"
@@ -31,8 +33,16 @@ class DeviceMemory {
   // multiple of the granularity.
   CUresult Create(int device, Bytes bytes, CUmemGenericAllocationHandle* out);
 
-  // Lets the range's device read and write all of it; every piece must be mapped.
-  CUresult SetAccess(const Range& range);
+  // Lets the device, and those that have been allowed to use its memory, read and write all of what
+  // is mapped there; no part may be unmapped.
+  CUresult SetAccess(CUdeviceptr at, Bytes bytes, int device);
+  CUresult SetAccess(const Range& range) {
+    return SetAccess(range.base, range.bytes, range.device);
+  }
+
+  // From now on `user` may use memory of device `owner` too, or no longer; says nothing to the
+  // driver.
+  void SetPeer(int owner, int user, bool allowed);
 
   // Gives a range of which device and bytes are set its base and its pieces: reserved, created,
   // mapped, accessible. On an error nothing is left and the range is as before.
@@ -50,6 +60,7 @@ class DeviceMemory {
   const Driver& driver_;
   Mutex mu_;  // innermost
   std::map<int, Device> devices_ GUARDED_BY(mu_);
+  std::set<std::pair<int, int>> peers_ GUARDED_BY(mu_);  // owner and user
 };
 
 }  // namespace parkade::shim

@@ -80,6 +80,10 @@ class Heap {
   // Bytes of live allocations in held ranges.
   Bytes HeldBytes() const;
 
+  // Peer access of `user` to memory of device `owner` was enabled or disabled: the driver does it
+  // for memory of its own, this for the heap's. Application threads, gate entered.
+  CUresult SetPeer(int owner, int user, bool allowed);
+
   // The context is about to be destroyed or reset: waits for its work and frees what was made under
   // it, as the driver does. Application threads.
   void ForgetContext(CUcontext context);

@@ -68,6 +68,11 @@ CUresult OnMemGetAddressRange(Call<decltype(cuMemGetAddressRange_v2)> call, CUde
 CUresult OnMemRetainAllocationHandle(Call<decltype(cuMemRetainAllocationHandle)> call,
                                      CUmemGenericAllocationHandle* handle, void* address);
 
+// peers.cc: gated; the heap's memory follows the driver's own.
+CUresult OnEnablePeerAccess(Call<decltype(cuCtxEnablePeerAccess)> call, CUcontext peer,
+                            unsigned flags);
+CUresult OnDisablePeerAccess(Call<decltype(cuCtxDisablePeerAccess)> call, CUcontext peer);
+
 // sharing.cc: gated, but for asking another process. Closing waits for the context's work, as
 // native.
 CUresult OnIpcGetMemHandle(Call<decltype(cuIpcGetMemHandle)> call, CUipcMemHandle* handle,

@@ -1,0 +1,42 @@
+// Handlers of peer access between devices: virtual memory has access lists of its own.
+#include "shim/cuda/scoped_context.h"
+#include "shim/hooks/gate_pass.h"
+#include "shim/hooks/handlers.h"
+#include "shim/hooks/hooked.h"
+
+namespace parkade::shim {
+namespace {
+
+// After the driver has allowed or forbidden the current context to use memory of `peer`'s device.
+CUresult Follow(const void* caller, CUcontext peer, bool allowed) {
+  Parts* parts = PartsFor(caller);
+  if (parts == nullptr) return CUDA_SUCCESS;
+  InShim guard;
+  CUdevice user = 0, owner = 0;
+  if (parts->driver.ctx_get_device(&user) != CUDA_SUCCESS) return CUDA_SUCCESS;
+  {
+    ScopedContext current(parts->driver, peer);
+    if (current.status() != CUDA_SUCCESS) return CUDA_SUCCESS;
+    if (parts->driver.ctx_get_device(&owner) != CUDA_SUCCESS) return CUDA_SUCCESS;
+  }
+  return parts->heap.SetPeer(owner, user, allowed);
+}
+
+}  // namespace
+
+CUresult OnEnablePeerAccess(Call<decltype(cuCtxEnablePeerAccess)> call, CUcontext peer,
+                            unsigned flags) {
+  const GatePass pass;
+  if (!pass) return kNoPass;
+  const CUresult r = call.real(peer, flags);
+  return r == CUDA_SUCCESS ? Follow(call.caller, peer, true) : r;
+}
+
+CUresult OnDisablePeerAccess(Call<decltype(cuCtxDisablePeerAccess)> call, CUcontext peer) {
+  const GatePass pass;
+  if (!pass) return kNoPass;
+  const CUresult r = call.real(peer);
+  return r == CUDA_SUCCESS ? Follow(call.caller, peer, false) : r;
+}
+
+}  // namespace parkade::shim
