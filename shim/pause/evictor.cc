@@ -241,7 +241,7 @@ Result<void> Evictor::Stored(const Job& job) {
 }
 
 Result<void> Evictor::Release(Range& range, Piece& piece) {
-  auto released = ReleasePiece(tools_.driver, range, piece);
+  auto released = ReleasePiece(tools_.driver, tools_.memory, range, piece);
   if (released.ok()) released_bytes_ += piece.bytes;
   return released;
 }

@@ -297,6 +297,8 @@ Freezer::Outcome Freezer::Resume(uint64_t op_id, uint64_t epoch) {
   outcome.stats.host_bytes = report.moved.host;
   outcome.stats.disk_bytes = report.moved.disk;
   outcome.stats.released_bytes = report.released_bytes;
+  outcome.stats.needed_bytes = report.needed_bytes;
+  outcome.stats.free_bytes = report.free_bytes;
   outcome.device = report.device;
   Settle(ranges);
   ledger_.EndTransition();

@@ -4,6 +4,7 @@
 #include <atomic>
 
 #include "shim/cuda/driver.h"
+#include "shim/heap/device_memory.h"
 #include "shim/heap/ledger_writer.h"
 #include "shim/pause/disk_stage.h"
 #include "shim/pause/file_space.h"
@@ -14,6 +15,7 @@ namespace parkade::shim {
 
 struct MoveTools {
   const Driver& driver;
+  DeviceMemory& memory;
   HostPool& pool;
   LedgerWriter& ledger;
   const DirectFiles& files;

@@ -104,7 +104,7 @@ Result<void> Mover::Evict(const EvictionOrder& order, const EvictionPlan& plan,
     pool_.BeginGrowth(order.host_bytes + stage_bytes, by_context.front().first);
   }
   HashCrew crew(order.host_bytes + order.disk_bytes);
-  MoveTools tools{driver_, pool_, ledger_, files, make_engine_, crew, &abort};
+  MoveTools tools{driver_, memory_, pool_, ledger_, files, make_engine_, crew, &abort};
   std::optional<FileSpace> space;
   if (files.size() != 0) space.emplace(files, plan.disk_bytes);
   std::vector<EvictLane> lanes;
@@ -151,7 +151,7 @@ Result<void> Mover::Discard(Range& range, MoveReport* report) {
   InShim ours;
   report->device = range.device;
   for (Piece& piece : range.pieces) {
-    if (auto r = ReleasePiece(driver_, range, piece); !r.ok()) return r;
+    if (auto r = ReleasePiece(driver_, memory_, range, piece); !r.ok()) return r;
     report->released_bytes += piece.bytes;
   }
   ledger_.AddMoved(LiveBytes(range));
@@ -183,11 +183,11 @@ Result<void> Mover::Restore(std::span<Range* const> ranges, const DirectFiles& f
   Bytes to_move = 0;
   for (const Range* range : ranges) to_move += BytesOut(*range);
   HashCrew crew(to_move);
-  MoveTools tools{driver_, pool_, ledger_, files, make_engine_, crew, nullptr};
+  MoveTools tools{driver_, memory_, pool_, ledger_, files, make_engine_, crew, nullptr};
   std::vector<RestoreLane> lanes;
   for (auto& [context, mine] : by_context) {
     const int device = mine.front()->range->device;
-    lanes.push_back({std::make_unique<Restorer>(tools, memory_, context, std::move(mine),
+    lanes.push_back({std::make_unique<Restorer>(tools, context, std::move(mine),
                                                 Share(stage_bytes, by_context.size())),
                      device,
                      {}});
@@ -228,8 +228,9 @@ Result<void> Mover::CreateHandles(std::vector<RangeReturn>& returns, MoveReport*
         if (other.range->device != range.device) continue;
         for (const Incoming& in : other.pieces) needed += other.range->pieces[in.piece].bytes;
       }
+      report->needed_bytes = needed;
       TakeBack(returns);  // so that the free bytes in the message are what others left
-      if (result == CUDA_ERROR_OUT_OF_MEMORY) return NoRoom(range, needed);
+      if (result == CUDA_ERROR_OUT_OF_MEMORY) return NoRoom(range, report);
       return CudaError(driver_, result, "creating GPU memory on device %d", range.device);
     }
   }
@@ -250,13 +251,14 @@ void Mover::TakeBack(std::vector<RangeReturn>& returns) {
   }
 }
 
-Error Mover::NoRoom(const Range& range, Bytes needed) const {
+Error Mover::NoRoom(const Range& range, MoveReport* report) const {
   size_t free = 0, total = 0;
   ScopedContext current(driver_, range.context);
   if (driver_.mem_get_info(&free, &total) != CUDA_SUCCESS) free = 0;
-  Error e =
-      MakeError(Code::kResourceExhausted, "GPU_MEMORY", "device %d: %llu MiB needed, %llu MiB free",
-                range.device, (unsigned long long)needed >> 20, (unsigned long long)free >> 20);
+  report->free_bytes = free;
+  Error e = MakeError(
+      Code::kResourceExhausted, "GPU_MEMORY", "device %d: %llu MiB needed, %llu MiB free",
+      range.device, (unsigned long long)report->needed_bytes >> 20, (unsigned long long)free >> 20);
   e.cuda = CUDA_ERROR_OUT_OF_MEMORY;
   return e;
 }

@@ -20,6 +20,9 @@ struct MoveReport {
   MovedBytes moved;
   Bytes released_bytes = 0;  // physical, given back or taken
   int device = -1;           // that the error is about
+  // Of GPU_MEMORY: what the device's bytes need, and what the driver had.
+  Bytes needed_bytes = 0;
+  Bytes free_bytes = 0;
 };
 
 // Operation thread.
@@ -52,7 +55,7 @@ class Mover {
   Result<void> Discard(Range& range, MoveReport* report);
   Result<void> CreateHandles(std::vector<RangeReturn>& returns, MoveReport* report);
   void TakeBack(std::vector<RangeReturn>& returns);
-  Error NoRoom(const Range& range, Bytes needed) const;
+  Error NoRoom(const Range& range, MoveReport* report) const;
 
   const Driver& driver_;
   DeviceMemory& memory_;

@@ -5,7 +5,8 @@
 
 namespace parkade::shim {
 
-Result<void> ReleasePiece(const Driver& driver, const Range& range, Piece& piece) {
+Result<void> ReleasePiece(const Driver& driver, DeviceMemory& memory, const Range& range,
+                          Piece& piece) {
   const CUdeviceptr at = range.base + piece.offset;
   const CUresult unmapped = driver.mem_unmap(at, piece.bytes);
   if (unmapped != CUDA_SUCCESS) {
@@ -16,12 +17,8 @@ Result<void> ReleasePiece(const Driver& driver, const Range& range, Piece& piece
     piece.handle = 0;
     return {};
   }
-  CUmemAccessDesc access{};
-  access.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
-  access.location.id = range.device;
-  access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
   if (driver.mem_map(at, piece.bytes, 0, piece.handle, 0) != CUDA_SUCCESS ||
-      driver.mem_set_access(at, piece.bytes, &access, 1) != CUDA_SUCCESS) {
+      memory.SetAccess(at, piece.bytes, range.device) != CUDA_SUCCESS) {
     driver.mem_unmap(at, piece.bytes);
     piece.handle = 0;
   }

@@ -11,10 +11,9 @@
 
 namespace parkade::shim {
 
-Restorer::Restorer(MoveTools& tools, DeviceMemory& memory, CUcontext context,
-                   std::vector<RangeReturn*> returns, Bytes stage_bytes)
+Restorer::Restorer(MoveTools& tools, CUcontext context, std::vector<RangeReturn*> returns,
+                   Bytes stage_bytes)
     : tools_(tools),
-      memory_(memory),
       context_(context),
       returns_(std::move(returns)),
       stage_bytes_(stage_bytes),
@@ -104,7 +103,7 @@ Result<void> Restorer::MapRange(RangeReturn& returning) {
     incoming.mapped = true;
     incoming_[incoming.piece] = true;
   }
-  if (const CUresult result = memory_.SetAccess(range); result != CUDA_SUCCESS) {
+  if (const CUresult result = tools_.memory.SetAccess(range); result != CUDA_SUCCESS) {
     return CudaError(tools_.driver, result, "making 0x%llx accessible",
                      (unsigned long long)range.base);
   }

@@ -32,8 +32,8 @@ struct RangeReturn {
 class Restorer {
  public:
   // `returns` all have `context`, and handles for all their pieces. All outlive it.
-  Restorer(MoveTools& tools, DeviceMemory& memory, CUcontext context,
-           std::vector<RangeReturn*> returns, Bytes stage_bytes);
+  Restorer(MoveTools& tools, CUcontext context, std::vector<RangeReturn*> returns,
+           Bytes stage_bytes);
 
   // Every piece is mapped and holds its bytes, which are those that left; backings stay as they
   // are. On error some pieces are mapped (Incoming::mapped says which). DATA_LOSS BACKUP_CORRUPT or
@@ -71,7 +71,6 @@ class Restorer {
   CUdeviceptr AddressOf(const Job& job, Bytes at) const;
 
   MoveTools& tools_;
-  DeviceMemory& memory_;
   const CUcontext context_;
   const std::vector<RangeReturn*> returns_;
   const Bytes stage_bytes_;

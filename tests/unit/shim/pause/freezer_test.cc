@@ -299,6 +299,8 @@ TEST_CASE("no room at resume: stays paused, names the bytes, and the retry works
   INFO(refused.result.error().what);
   CHECK(std::string_view(refused.result.error().what).find("160 MiB needed") !=
         std::string_view::npos);
+  CHECK(refused.stats.needed_bytes == 160_MiB);
+  CHECK(refused.stats.free_bytes >= 50_MiB);
   CHECK(refused.device == 0);
   CHECK(p.Is(ProcessState::kPaused));
   CHECK(p.fake.handle_bytes() == 0);
