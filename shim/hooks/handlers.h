@@ -80,7 +80,7 @@ CUresult OnIpcGetMemHandle(Call<decltype(cuIpcGetMemHandle)> call, CUipcMemHandl
 CUresult OnIpcOpenMemHandle(Call<decltype(cuIpcOpenMemHandle_v2)> call, CUdeviceptr* out,
                             CUipcMemHandle handle, unsigned flags);
 CUresult OnIpcCloseMemHandle(Call<decltype(cuIpcCloseMemHandle)> call, CUdeviceptr ptr);
-// The driver's own answer; the ledger warns when memory of the heap is concerned.
+// The driver's own answer; memory of the heap that is concerned is held from then on.
 CUresult OnMemGetHandleForAddressRange(Call<decltype(cuMemGetHandleForAddressRange)> call,
                                        void* handle, CUdeviceptr ptr, size_t bytes,
                                        CUmemRangeHandleType type, unsigned long long flags);

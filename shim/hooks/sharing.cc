@@ -1,5 +1,5 @@
 // Handlers of calls that hand memory to other processes or devices: CUDA IPC by tokens of our own
-// (shim/ipc), for the driver's refuses memory of the heap; a dma-buf is said in the ledger.
+// (shim/ipc), for the driver's refuses memory of the heap; what is behind a dma-buf is held.
 #include "shim/hooks/gate_pass.h"
 #include "shim/hooks/handlers.h"
 #include "shim/hooks/hooked.h"
@@ -8,9 +8,16 @@
 namespace parkade::shim {
 namespace {
 
-void WarnIfOurs(const void* caller, CUdeviceptr ptr, const char* text) {
-  Parts* parts = PartsFor(caller);
-  if (parts != nullptr && parts->heap.Find(ptr)) parts->ledger.AddWarning(text);
+// A descriptor that nobody can follow: whoever has it may hand it on, and pins what is behind it.
+// So the range stays in HBM for as long as anything in it is allocated.
+void KeepInPlace(Parts& parts, CUdeviceptr ptr) {
+  const auto allocation = parts.heap.Find(ptr);
+  Heap::Shared shared;
+  if (!allocation ||
+      parts.heap.Hold(allocation->base, allocation->number, &shared) != Heap::Holding::kHeld) {
+    return;
+  }
+  parts.ledger.AddWarning("memory that was exported as a dma-buf is held: it stays in HBM");
 }
 
 }  // namespace
@@ -76,10 +83,10 @@ CUresult OnMemGetHandleForAddressRange(Call<decltype(cuMemGetHandleForAddressRan
   const GatePass pass;
   if (!pass) return kNoPass;
   const CUresult r = call.real(handle, ptr, bytes, type, flags);
-  if (r == CUDA_SUCCESS) {
-    WarnIfOurs(call.caller, ptr,
-               "pausable memory was exported as a dma-buf: after a pause its importers see old "
-               "bytes");
+  Parts* parts = PartsFor(call.caller);
+  if (r == CUDA_SUCCESS && parts != nullptr) {
+    InShim guard;
+    KeepInPlace(*parts, ptr);
   }
   return r;
 }

@@ -225,6 +225,22 @@ TEST_CASE("a handle for another process is had for any address of an allocation,
   CHECK(cuMemFree_v2(p) == CUDA_SUCCESS);
 }
 
+TEST_CASE("memory behind a dma-buf is held and said to be") {
+  Context context;
+  CUdeviceptr p = 0;
+  int fd = -1;
+  REQUIRE(cuMemAlloc_v2(&p, 2 << 20) == CUDA_SUCCESS);
+  CHECK_FALSE(parkade_test_ledger_says("dma-buf"));
+  CHECK(parkade_test_held_bytes() == 0);
+  REQUIRE(cuMemGetHandleForAddressRange(&fd, p, 2 << 20, CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 0) ==
+          CUDA_SUCCESS);
+  close(fd);
+  CHECK(parkade_test_ledger_says("dma-buf"));
+  CHECK(parkade_test_held_bytes() == 2 << 20);
+  CHECK(cuMemFree_v2(p) == CUDA_SUCCESS);
+  CHECK(parkade_test_held_bytes() == 0);
+}
+
 TEST_CASE("freeing in stream order frees memory of the heap too") {
   Context context;
   CUstream stream;

@@ -70,6 +70,10 @@ uint64_t parkade_test_allocations() { return Ledger().allocations - Ledger().fre
 
 uint64_t parkade_test_foreign_bytes() { return Ledger().devices[0].foreign_bytes; }
 
+uint64_t parkade_test_held_bytes() {
+  return LiveParts() == nullptr ? 0 : LiveParts()->heap.HeldBytes();
+}
+
 int parkade_test_ledger_says(const char* words) {
   return std::string_view(Ledger().text).find(words) != std::string_view::npos;
 }

@@ -11,6 +11,8 @@ int parkade_test_alive();
 // Live allocations in the heap's ledger, and bytes counted as foreign.
 uint64_t parkade_test_allocations();
 uint64_t parkade_test_foreign_bytes();
+// Bytes of allocations in ranges that are held.
+uint64_t parkade_test_held_bytes();
 // Whether the ledger's text has `words`.
 int parkade_test_ledger_says(const char* words);
 // Closes the gate within `ms`: 0, or -1 when a capture or a call stood in the way.
