@@ -35,6 +35,7 @@
 #include "daemon/service_tcp.h"
 #include "daemon/shim_listener.h"
 #include "daemon/status.h"
+#include "daemon/words.h"
 
 namespace parkade::daemon {
 namespace {
@@ -53,6 +54,16 @@ void RaiseLimits() {
     limit.rlim_cur = limit.rlim_max;
     setrlimit(resource, &limit);
   }
+}
+
+// gRPC aborts where it cannot have its own; with fewer than these there is nothing to serve.
+absl::Status CheckOpenFiles() {
+  constexpr rlim_t kLeast = 64;
+  rlimit limit;
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= kLeast) return absl::OkStatus();
+  return Fail(absl::StatusCode::kResourceExhausted, "OPEN_FILES",
+              Cat("only ", limit.rlim_cur, " files may be open, at least ", kLeast,
+                  " are needed: raise the limit (ulimit -n, or LimitNOFILE= of its service)"));
 }
 
 // Blocks the signals in this thread and those that it starts, and opens them for reading.
@@ -78,6 +89,7 @@ int Run(const Config& config) {
   SetLog("parkaded", config.log_level);
   const Fd signals = CatchSignals();
   RaiseLimits();
+  if (auto s = CheckOpenFiles(); !s.ok()) return Refuse(s);
   auto runtime = RuntimeDir::Open(config.runtime_dir);
   if (!runtime.ok()) return Refuse(runtime.status());
   if (auto s = MakeDirectory(config.state_dir, 0700); !s.ok()) return Refuse(s);

@@ -115,7 +115,9 @@ void ShimListener::Accept() {
     if (errno != EMFILE && errno != ENFILE) return;
     // Nobody is served by a connection that stays in the queue and wakes the loop for ever: the
     // spare descriptor lets it be taken and closed.
-    Log(LogLevel::kError, "out of file descriptors: a process cannot connect");
+    if (complaints_.Allows()) {
+      Log(LogLevel::kError, "out of file descriptors: a process cannot connect");
+    }
     spare_.Reset();
     accepted.Reset(accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC));
     accepted.Reset();
@@ -123,20 +125,24 @@ void ShimListener::Accept() {
     return;
   }
   auto peer = PeerOf(accepted.get());
-  if (!peer.ok() || connections_.size() >= limits_.connections || TooManyStrangers(peer->uid)) {
-    return;
-  }
+  if (!peer.ok()) return;
+  MakeRoomFor(peer->uid);
+  if (connections_.size() >= limits_.connections) return;
   const uint64_t id = next_id_++;
   if (Watch(epoll_.get(), accepted.get(), id) != 0) return;
   connections_.emplace(id, Connection{std::make_shared<wire::Channel>(std::move(accepted)),
                                       std::move(*peer), Deadline::InMs(limits_.hello_ms), nullptr});
 }
 
-bool ShimListener::TooManyStrangers(uid_t uid) const {
-  const auto strangers = std::count_if(
-      connections_.begin(), connections_.end(),
-      [uid](const auto& c) { return c.second.process == nullptr && c.second.peer.uid == uid; });
-  return size_t(strangers) >= limits_.strangers_per_uid;
+void ShimListener::MakeRoomFor(uid_t uid) {
+  size_t strangers = 0;
+  auto oldest = connections_.end();
+  for (auto at = connections_.begin(); at != connections_.end(); ++at) {
+    if (at->second.process != nullptr || at->second.peer.uid != uid) continue;
+    if (strangers++ == 0) oldest = at;
+  }
+  // Not the newcomer: it may be about to say its Hello, the oldest had its time.
+  if (strangers >= limits_.strangers_per_uid) Close(oldest->first);
 }
 
 // Returns how long the loop may sleep.
@@ -161,7 +167,7 @@ bool ShimListener::Read(Connection& connection) {
   const auto received = connection.channel->Receive(&packet, Deadline::InMs(0));
   if (!received.ok()) {
     if (received.error().code == Code::kDeadlineExceeded) return true;
-    if (received.error().code == Code::kInvalidArgument) {
+    if (received.error().code == Code::kInvalidArgument && complaints_.Allows()) {
       Log(LogLevel::kWarning, "process %d sent a packet that is no message; closing its connection",
           connection.peer.pid);
     }
@@ -170,8 +176,10 @@ bool ShimListener::Read(Connection& connection) {
   if (connection.process == nullptr) return OnHello(connection, packet);
   wire::Reply reply;
   if (!packet.Read(&reply)) {
-    Log(LogLevel::kWarning, "process %d sent a message out of turn; closing its connection",
-        connection.peer.pid);
+    if (complaints_.Allows()) {
+      Log(LogLevel::kWarning, "process %d sent a message out of turn; closing its connection",
+          connection.peer.pid);
+    }
     return false;
   }
   connection.process->Deliver(connection.channel.get(), reply);
@@ -183,8 +191,10 @@ bool ShimListener::OnHello(Connection& connection, wire::Packet& packet) {
   absl::Status admitted = BadHello("the first message must be a Hello");
   if (packet.Read(&hello)) admitted = Admit(connection, hello, packet);
   if (admitted.ok()) return true;
-  Log(LogLevel::kWarning, "refused process %d of uid %u: %s", connection.peer.pid,
-      connection.peer.uid, MessageOf(admitted).c_str());
+  if (complaints_.Allows()) {
+    Log(LogLevel::kWarning, "refused process %d of uid %u: %s", connection.peer.pid,
+        connection.peer.uid, MessageOf(admitted).c_str());
+  }
   SendRefusal(*connection.channel, admitted);
   return false;
 }

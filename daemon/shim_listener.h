@@ -14,6 +14,7 @@
 #include "common/fd.h"
 #include "daemon/events.h"
 #include "daemon/identity.h"
+#include "daemon/log_limit.h"
 #include "daemon/process.h"
 #include "daemon/registry.h"
 #include "proto/channel.h"
@@ -24,7 +25,7 @@ class ShimListener {
  public:
   struct Limits {
     uint64_t hello_ms = 5000;       // from accept to Hello
-    size_t strangers_per_uid = 64;  // connections without a Hello
+    size_t strangers_per_uid = 64;  // connections without a Hello; one more, and the oldest goes
     size_t connections = 8192;
   };
 
@@ -66,7 +67,8 @@ class ShimListener {
   void OnProcessEnd(uint64_t id);
   void Remove(const std::shared_ptr<Process>& process);
   int CloseLateStrangers();
-  bool TooManyStrangers(uid_t uid) const;
+  // Closes the oldest stranger of that user when there are as many as there may be.
+  void MakeRoomFor(uid_t uid);
 
   const Limits limits_;
   Registry& registry_;
@@ -80,6 +82,7 @@ class ShimListener {
   // was closed meets nobody.
   uint64_t next_id_ = 2;
   std::map<uint64_t, Connection> connections_;
+  LogLimit complaints_;
   std::map<uint64_t, std::shared_ptr<Process>> watched_;  // by the id of their pidfd
   std::thread thread_;
 };

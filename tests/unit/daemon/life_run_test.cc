@@ -1,12 +1,16 @@
 // The whole daemon: what ends, dies or comes back.
 #include <signal.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <fstream>
 
 #include "common/deadline.h"
+#include "common/fd.h"
 #include "tests/unit/daemon/daemon_run.h"
 
 using namespace parkade;
@@ -87,6 +91,60 @@ TEST_CASE("a second daemon on the same directory refuses in one sentence") {
   // The first still serves.
   const auto shim = run.StartShim({"4096"});
   CHECK(run.Find(shim->pid()).pid() == shim->pid());
+}
+
+TEST_CASE("too few file descriptors are a sentence, not an abort") {
+  const testing::TestDir dir;
+  for (const char* limit : {"12", "63"}) {
+    Child daemon({"/bin/sh", "-c",
+                  std::string("ulimit -n ") + limit + "; exec " + DaemonRun::Program("parkaded") +
+                      " --runtime-dir " + dir / "run" + " --state-dir " + dir / "state" + " 2>&1"});
+    const std::string line = daemon.Line();
+    INFO(line);
+    CHECK(line.starts_with("parkaded: only "));
+    CHECK(line.find("ulimit -n") != line.npos);
+    CHECK(daemon.Wait() == 1);
+  }
+}
+
+TEST_CASE("a process is listed and shown at once among 200 idle strangers and one that drains") {
+  DaemonRun run;
+  const auto stuck = run.StartShim({"1048576"});
+  stuck->Write("hang prepare\n");
+  REQUIRE(stuck->Line() == "ok");
+  grpc::ClientContext context;
+  v1::PauseResponse response;
+  grpc::CompletionQueue queue;
+  const auto call =
+      run.stub().AsyncPause(&context, PauseOf({stuck->pid()}, v1::POLICY_HOST), &queue);
+  grpc::Status status;
+  call->Finish(&response, &status, nullptr);
+
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  run.socket().copy(address.sun_path, sizeof address.sun_path - 1);
+  std::vector<Fd> strangers;
+  for (int i = 0; i < 200; ++i) {
+    strangers.emplace_back(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+    REQUIRE(connect(strangers.back().get(), reinterpret_cast<sockaddr*>(&address),
+                    sizeof address) == 0);
+  }
+  const uint64_t begin = MonotonicNs();
+  const auto shim = run.StartShim({"1048576"});  // connected and listed
+  CHECK(MonotonicNs() - begin < 2'000'000'000);
+  std::vector<uint64_t> took_ns;
+  for (int i = 0; i < 9; ++i) {
+    const uint64_t asked = MonotonicNs();
+    CHECK(run.Find(shim->pid()).pid() == shim->pid());
+    took_ns.push_back(MonotonicNs() - asked);
+  }
+  // The median: a loaded machine may hold up any single one.
+  std::sort(took_ns.begin(), took_ns.end());
+  CHECK(took_ns[4] < 50'000'000);
+  run.Kill();  // ends the call
+  void* tag;
+  bool ok;
+  REQUIRE(queue.Next(&tag, &ok));
 }
 
 TEST_CASE("an orderly end removes the daemon's sockets, and only its own") {
