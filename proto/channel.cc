@@ -99,7 +99,8 @@ Result<void> Channel::Receive(Packet* packet, Deadline by) {
     m.msg_iov = &io;
     m.msg_iovlen = 1;
     m.msg_control = control.bytes;
-    m.msg_controllen = sizeof control.bytes;
+    // Not all of the buffer: its padding would take one descriptor too many.
+    m.msg_controllen = CMSG_LEN(sizeof(int) * (kMaxFiles + 1));
     n = recvmsg(socket_.get(), &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
     if (n >= 0) break;
     if (errno == EINTR) continue;

@@ -136,6 +136,32 @@ TEST_CASE("packets that are no messages are refused and the next one is read") {
   CHECK(pair.Receive().ok());
 }
 
+TEST_CASE("a packet may carry so many descriptors, and not one more") {
+  for (const size_t count : {kMaxFiles + 1, kMaxFiles + 2}) {
+    Pair pair;
+    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * (kMaxFiles + 2))] = {};
+    auto message = Make<Resume>(1);
+    iovec io{&message, sizeof message};
+    msghdr m{};
+    m.msg_iov = &io;
+    m.msg_iovlen = 1;
+    m.msg_control = control;
+    m.msg_controllen = CMSG_SPACE(sizeof(int) * count);
+    cmsghdr* c = CMSG_FIRSTHDR(&m);
+    c->cmsg_level = SOL_SOCKET;
+    c->cmsg_type = SCM_RIGHTS;
+    c->cmsg_len = CMSG_LEN(sizeof(int) * count);
+    for (size_t i = 0; i < count; ++i) {
+      const int fd = pair.a->fd();
+      memcpy(CMSG_DATA(c) + i * sizeof fd, &fd, sizeof fd);
+    }
+    REQUIRE(sendmsg(pair.a->fd(), &m, MSG_NOSIGNAL) == ssize_t(sizeof message));
+    const auto r = pair.Receive();
+    CHECK(r.ok() == (count == kMaxFiles + 1));
+    if (r.ok()) CHECK(pair.packet.fd_count == count);
+  }
+}
+
 TEST_CASE("connecting where nobody listens says so") {
   const auto r = Channel::Connect("/nonexistent/shim.sock");
   REQUIRE_FALSE(r.ok());
