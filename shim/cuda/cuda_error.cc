@@ -8,7 +8,8 @@ namespace parkade::shim {
 Error CudaError(const Driver& driver, CUresult code, const char* format, ...) {
   const char* name = nullptr;
   if (driver.get_error_name == nullptr || driver.get_error_name(code, &name) != CUDA_SUCCESS) {
-    name = "CUDA_ERROR_UNKNOWN";
+    // Past the driver's exit handler it no longer knows names either.
+    name = code == CUDA_ERROR_DEINITIALIZED ? "CUDA_ERROR_DEINITIALIZED" : "CUDA_ERROR_UNKNOWN";
   }
   Error e;
   e.code = Code::kInternal;

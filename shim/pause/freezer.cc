@@ -18,9 +18,12 @@ constexpr uint64_t kLetGoMs = 5000;
 // For exporters that are resumed in the same moment to have their bytes back.
 constexpr uint64_t kTakeBackMs = 30'000;
 
-// After one of these the driver refuses everything in the context, for good.
+// After one of these the driver refuses everything in the context, for good. DEINITIALIZED: the
+// process is in exit(), past the driver's own handler.
 bool IsContextLost(int cuda) {
   switch (cuda) {
+    case CUDA_ERROR_DEINITIALIZED:
+    case CUDA_ERROR_INVALID_CONTEXT:
     case CUDA_ERROR_ECC_UNCORRECTABLE:
     case CUDA_ERROR_ILLEGAL_ADDRESS:
     case CUDA_ERROR_LAUNCH_TIMEOUT:
@@ -251,12 +254,14 @@ void Freezer::UndoEviction(const std::vector<Range*>& ranges) {
   }
   ledger_.SetHostPool(pool_.held());
   ledger_.AddWarning(undone.error().what);
-  if (!IsContextLost(undone.error().cuda)) {
+  if (IsContextLost(undone.error().cuda)) {
+    GiveUp();
+  } else {
     SetState(ProcessState::kPartlyMoved);
-    return;
   }
-  // Nothing will ever run in this context: the application is to hear that from the driver rather
-  // than to wait here for good. What is out is unmapped, so no wrong byte can be read.
+}
+
+void Freezer::GiveUp() {
   ledger_.SetGateMode(std::nullopt);
   SetState(ProcessState::kFailed);
   Gate::Open();
@@ -304,6 +309,8 @@ Freezer::Outcome Freezer::Resume(uint64_t op_id, uint64_t epoch) {
   ledger_.EndTransition();
   if (outcome.result.ok()) {
     outcome.result = Run();
+  } else if (IsContextLost(outcome.result.error().cuda)) {
+    GiveUp();
   } else {
     SetState(before);
   }

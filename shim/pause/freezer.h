@@ -70,10 +70,9 @@ class Freezer {
   void ClearAbort() { abort_requested_.store(false, std::memory_order_release); }
 
   // kPaused or kPartlyMoved -> kRunning: creates all handles, then maps, copies in, opens the gate.
-  // On error the process stays as it was with whole backups: GPU_MEMORY (message has needed and
-  // free bytes), BACKUP_CORRUPT, BACKUP_MISSING, or what driver or disk said. Already kRunning:
-  // already.
-  // already.
+  // On error the process stays as it was with whole backups, but kFailed when the context is lost:
+  // GPU_MEMORY (message has needed and free bytes), BACKUP_CORRUPT, BACKUP_MISSING, or what driver
+  // or disk said. Already kRunning: already. already.
   Outcome Resume(uint64_t op_id, uint64_t epoch = 0);
 
   // Gives pinned memory that holds no backup back to the system; gigabytes take a while.
@@ -93,6 +92,10 @@ class Freezer {
   // Every byte of the heap is in HBM: takes back what was imported and lets the process go on. On
   // an error it stays as kPartlyMoved.
   Result<void> Run();
+  // The context is lost. Nothing will ever run in it: the application is to hear that from the
+  // driver rather than to wait here for good. What is out is unmapped, so no wrong byte can be
+  // read.
+  void GiveUp();
   // Hands ranges back to the heap as their handles are: resident or out.
   void Settle(const std::vector<Range*>& ranges);
   Result<void> Evict(uint64_t op_id, const EvictionPlan& plan, Outcome* outcome);
