@@ -17,8 +17,9 @@ constexpr uint64_t kSettleNs = 1'000'000;
 constexpr uint64_t kMostSettleNs = 16'000'000;
 // A thread between two launches comes to the gate within this, if it comes at all.
 constexpr uint64_t kArrivalNs = 20'000'000;
-// Between two calls let through while a rank drains. Also a share of the time it has taken so far:
-// what waits for nobody but has much to do would get more than it does away with.
+// Between two calls let through while a rank drains. Also a share of the time since the last of
+// them did any good: what waits for nobody but has much to do would get more than it does away
+// with.
 constexpr uint64_t kNudgeNs = 2'000'000;
 constexpr uint64_t kNudgeShare = 16;
 
@@ -41,8 +42,7 @@ Preparation::Preparation(std::span<Member> members, const GateOrder& gate, uint6
     : members_(members),
       gate_(gate),
       epoch_(epoch),
-      begun_ns_(MonotonicNs()),
-      drain_until_ns_(begun_ns_ + gate.drain_timeout_ns),
+      drain_until_ns_(MonotonicNs() + gate.drain_timeout_ns),
       over_ns_(drain_until_ns_ + answer_ms * 1'000'000),
       round_(std::make_shared<Round>(members.size())),
       turns_(members.size()),
@@ -71,6 +71,7 @@ absl::Status Preparation::Run() {
 
 void Preparation::Close() {
   const uint64_t now_ns = MonotonicNs();
+  progress_ns_ = now_ns;
   for (size_t i = 0; i < members_.size(); ++i) {
     Member& m = members_[i];
     if (m.already) continue;
@@ -111,6 +112,7 @@ bool Preparation::Take(const Answers& answers, uint64_t now_ns) {
       // What was let through may have been an allocation.
       sum.pausable_bytes = std::max(sum.pausable_bytes, reply.stats.pausable_bytes);
     }
+    if (!turn.idle) progress_ns_ = now_ns;
     turn.drained = true;
   }
   // Somebody was let through while the answer that was waited for was on its way: this machine
@@ -174,7 +176,7 @@ void Preparation::Nudge(uint64_t now_ns) {
   for (size_t i = 0; i < members_.size(); ++i) {
     Turn& turn = turns_[i];
     if (!turn.open || turn.overdue_ns > now_ns) continue;
-    turn.overdue_ns = now_ns + std::max(kNudgeNs, (now_ns - begun_ns_) / kNudgeShare);
+    turn.overdue_ns = now_ns + std::max(kNudgeNs, (now_ns - progress_ns_) / kNudgeShare);
     auto let_through = wire::Make<wire::LetThrough>();
     let_through.drain_timeout_ns = drain_until_ns_ - now_ns;
     members_[i].process->Send(let_through, unheard, i);

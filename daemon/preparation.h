@@ -52,13 +52,13 @@ class Preparation {
   const std::span<Member> members_;
   const GateOrder gate_;
   const uint64_t epoch_;
-  const uint64_t begun_ns_;  // CLOCK_MONOTONIC, as all times here
-  const uint64_t drain_until_ns_;
+  const uint64_t drain_until_ns_;  // CLOCK_MONOTONIC, as all times here
   const uint64_t over_ns_;
   const std::shared_ptr<Round> round_;
   std::vector<Turn> turns_;
-  uint64_t quiet_ns_ = 0;  // since when nobody has answered
-  uint64_t settle_ns_;     // so long it must be quiet before calls are let through
+  uint64_t progress_ns_ = 0;  // a member has drained with something new done
+  uint64_t quiet_ns_ = 0;     // since when nobody has answered
+  uint64_t settle_ns_;        // so long it must be quiet before calls are let through
 };
 
 }  // namespace parkade::daemon

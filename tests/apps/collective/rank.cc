@@ -121,7 +121,7 @@ void Rank::Step(Wish wish, void (*held)()) {
 
 void Rank::Plain(const Layer& layer) {
   // So many that some ranks are far ahead of others.
-  for (uint64_t n = values_() % 16; n > 0; --n) {
+  for (uint64_t n = values_() % 8; n > 0; --n) {
     const uint64_t words = kStateWords * 2;  // of 32 bits
     Launch(add_words_, compute_, layer.state, words, uint32_t(values_()));
   }
