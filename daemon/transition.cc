@@ -42,6 +42,8 @@ bool IsOut(ProcessState state) {
   return state == ProcessState::kPaused || state == ProcessState::kPartlyMoved;
 }
 
+bool StaysOut(const Process& process) { return !process.ended() && IsOut(process.State()); }
+
 // What a process's progress is measured by.
 std::pair<uint64_t, ProcessState> Progress(const Process& process) {
   const ProcessView view = process.View();
@@ -168,12 +170,8 @@ absl::Status Transition::Undo(absl::Status why) {
     if (m.already) continue;
     // One that does not answer is let go: without a daemon a shim undoes by itself.
     if (!aborted[i] || !resumed[i]) m.process->Drop();
-    // One whose connection was lost when it was through cannot be brought back now; its ledger says
-    // where it is.
-    const bool lost_out = !is_out(m) && !m.process->ended() && IsOut(m.process->State());
-    if (lost_out || (is_out(m) && !(resumed[i] && resumed[i]->status.ok()))) {
-      left_behind.push_back(m.process->pid());
-    }
+    // Its ledger says where it is, also when its answer was lost on the way.
+    if (StaysOut(*m.process)) left_behind.push_back(m.process->pid());
     events_.Publish(Event::Kind::kState, *m.process);
   }
   if (left_behind.empty() || why.ok()) return why;
@@ -201,14 +199,14 @@ absl::Status Transition::Resume(bool release_host) {
     Member& m = members_[i];
     if (is_back(m)) continue;
     if (answers[i] && answers[i]->reply) m.finished = *answers[i]->reply;
-    if (!answers[i] || !answers[i]->status.ok()) paused.push_back(m.process->pid());
+    if (StaysOut(*m.process)) paused.push_back(m.process->pid());
     events_.Publish(Event::Kind::kState, *m.process);
   }
   absl::Status failed = FirstFailure(answers, "stopped moving bytes");
-  if (failed.ok() || members_.size() == 1) return failed;
+  if (failed.ok() || members_.size() == 1 || paused.empty()) return failed;
   const std::string pids = Join(paused, ", ");
   return Annotate(failed,
-                  Cat(paused.size(), " of ", members_.size(), " not resumed (", pids, "): "),
+                  Cat(paused.size(), " of ", members_.size(), " stay paused (", pids, "): "),
                   {{"paused_pids", pids}});
 }
 
