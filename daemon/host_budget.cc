@@ -40,6 +40,9 @@ absl::StatusOr<std::vector<Grant>> HostBudget::Booking::Plan(const Policies& pol
   for (Demand& demand : left) {
     for (MemoryGroup& group : demand.groups) {
       group.free -= std::min(group.free, others.groups[group.path]);
+      // For page tables, buffers of the kernel and what the process does meanwhile: all of it
+      // counts.
+      group.free -= group.free / 16;
     }
   }
   auto grants = daemon::Plan(policies, left, measured > others.node ? measured - others.node : 0);
@@ -49,7 +52,9 @@ absl::StatusOr<std::vector<Grant>> HostBudget::Booking::Plan(const Policies& pol
   for (size_t i = 0; i < grants->size(); ++i) {
     const Bytes bytes = (*grants)[i].new_host;
     mine.node += bytes;
-    for (const MemoryGroup& group : left[i].groups) mine.groups[group.path] += bytes;
+    for (const MemoryGroup& group : left[i].groups) {
+      mine.groups[group.path] += bytes + (*grants)[i].stage;
+    }
   }
   return grants;
 }

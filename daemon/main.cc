@@ -120,6 +120,7 @@ int Run(const Config& config) {
                       },
                       [&](auto directory) { reaper.Bury(std::move(directory)); },
                       [&](auto process) {
+                        if (process->scratch() == nullptr) return;
                         reaper.Later([&, process] {
                           // A transition that has it looks after its directory.
                           if (const auto claim = registry.Take({process}); claim.ok()) {

@@ -91,6 +91,25 @@ absl::Status CheckEpoch(const ProcessList& processes, uint64_t epoch) {
   return absl::OkStatus();
 }
 
+// Where the backup is that an error of a disk is about: a shim knows its files by number alone.
+absl::Status NameBackup(const absl::Status& failed, const std::vector<Member>& members) {
+  constexpr std::string_view kOfDisk[] = {"BACKUP_MISSING", "BACKUP_CORRUPT",  "OS_ERROR",
+                                          "DISK_SPACE",     "DISK_QUOTA",      "READ_ONLY",
+                                          "NO_ACCESS",      "FILE_SIZE_LIMIT", "NO_FILE"};
+  const std::string reason = ReasonOf(failed);
+  if (std::find(std::begin(kOfDisk), std::end(kOfDisk), reason) == std::end(kOfDisk)) return failed;
+  Metadata metadata = MetadataOf(failed);
+  if (metadata.contains("path")) return failed;
+  const auto pid = ReadNumber<int>(metadata["pid"]);
+  for (const Member& member : members) {
+    if (member.process->pid() != pid) continue;
+    const auto scratch = member.scratch ? member.scratch : member.process->scratch();
+    if (scratch == nullptr) break;
+    return Annotate(failed, Cat("backup in ", scratch->path(), ": "), {{"path", scratch->path()}});
+  }
+  return failed;
+}
+
 // How much a process may lock, where that was too little.
 absl::Status ExplainMemlock(const absl::Status& failed) {
   if (ReasonOf(failed) != "MEMLOCK") return failed;
@@ -188,7 +207,7 @@ absl::StatusOr<Outcomes> NodeState::Pause(const Caller& caller, const PauseOrder
       uses[i].Keep();  // also of one that stayed behind paused: its bytes are there
     }
   }
-  if (!evicted.ok()) return ExplainMemlock(evicted);
+  if (!evicted.ok()) return ExplainMemlock(NameBackup(evicted, *members));
 
   movement.WaitForRelease();
   to_.account.Changed();
@@ -229,6 +248,7 @@ absl::Status NodeState::Provide(std::vector<Member>& members, std::vector<Scratc
     demand.exact = member.already ? 0 : member.prepared.stats.pausable_bytes;
     if (member.process->identity().visible) {
       demand.groups = MemoryGroupsOf(member.process->pid());
+      demand.stage = order.chunk_bytes;
     }
   }
   auto grants = booking.Plan(order.policies, demands);
@@ -262,7 +282,7 @@ absl::StatusOr<Outcomes> NodeState::Resume(const Caller& caller, const ResumeOrd
   const Begun begun(to_.journal, BegunOperation::Kind::kResume, caller, order.request_id, *members);
   Movement movement(to_.gpus, *selected);
   double waited_seconds = 0;
-  if (auto s = Restore(*members, order, &waited_seconds); !s.ok()) return s;
+  if (auto s = Restore(*members, order, &waited_seconds); !s.ok()) return NameBackup(s, *members);
   movement.Look();
   Outcomes outcomes;
   for (const Member& member : *members) {

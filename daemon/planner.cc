@@ -18,6 +18,10 @@ constexpr Bytes kBlock = 4096;
 // No piece that is moved at once is larger: what is left of the host grant below it may go unused.
 constexpr Bytes kLargestPiece = 512_MiB;
 
+// As little as a request may ask for, and what the shim takes multiples of.
+constexpr Bytes kLeastStage = 16_MiB;
+constexpr Bytes kStageStep = 2_MiB;
+
 struct Tiers {
   Bytes host = 0, disk = 0, automatic = 0;
 };
@@ -76,6 +80,19 @@ class Room {
     for (const MemoryGroup& group : demand.groups) left = std::min(left, groups_.at(group.path));
     return left;
   }
+  // Of the groups alone: whoever takes more is killed, which no budget of the node's is a reason
+  // for.
+  Bytes InGroups(const Demand& demand) const {
+    Bytes left = UINT64_MAX;
+    for (const MemoryGroup& group : demand.groups) left = std::min(left, groups_.at(group.path));
+    return left;
+  }
+  void TakeInGroups(const Demand& demand, Bytes bytes) {
+    for (const MemoryGroup& group : demand.groups) {
+      Bytes& left = groups_.at(group.path);
+      left = Less(left, bytes);
+    }
+  }
   // Not more than For.
   void Take(const Demand& demand, Bytes bytes) {
     node_ -= bytes;
@@ -116,6 +133,14 @@ absl::Status Room::Check(std::span<const Demand> demands, std::span<const Grant>
               Cat("the pause needs ", InUnits(needed), " of host memory, ", InUnits(node_),
                   " are free for it; policy disk or auto would do"),
               {{"needed_bytes", std::to_string(needed)}, {"free_bytes", std::to_string(node_)}});
+}
+
+// The least stage for whoever goes to disk and has none yet. Without it nothing moves, so it is not
+// refused where it does not fit.
+void GrantStage(const Demand& demand, Room& room, Grant& grant) {
+  if (grant.disk == 0 || demand.stage == 0 || grant.stage != 0) return;
+  grant.stage = std::min(kLeastStage, demand.stage);
+  room.TakeInGroups(demand, grant.stage);
 }
 
 }  // namespace
@@ -180,6 +205,7 @@ absl::StatusOr<std::vector<Grant>> Plan(const Policies& policies, std::span<cons
   }
   if (auto s = room.Check(demands, grants); !s.ok()) return s;
   for (size_t i = 0; i < demands.size(); ++i) room.Take(demands[i], grants[i].new_host);
+  for (size_t i = 0; i < demands.size(); ++i) GrantStage(demands[i], room, grants[i]);
   for (size_t i = 0; i < demands.size(); ++i) {
     const Bytes wanted = tiers[i].automatic;
     if (wanted == 0) continue;
@@ -187,7 +213,11 @@ absl::StatusOr<std::vector<Grant>> Plan(const Policies& policies, std::span<cons
     Grant& grant = grants[i];
     // What it has pinned already costs nothing.
     const Bytes pinned = Less(demand.reusable, grant.host);
-    const Bytes host = std::min(wanted, pinned + room.For(demand));
+    Bytes host = std::min(wanted, pinned + room.For(demand));
+    if (host < wanted && demand.stage != 0 && grant.stage == 0) {
+      const Bytes beside = Less(room.InGroups(demand), kLeastStage);
+      host = std::min(host, pinned + std::min(room.For(demand), beside));
+    }
     const Bytes new_host = Less(host, pinned);
     grant.host += host;
     grant.new_host += new_host;
@@ -196,6 +226,20 @@ absl::StatusOr<std::vector<Grant>> Plan(const Policies& policies, std::span<cons
       const Bytes unused = std::min({host, demand.largest, kLargestPiece});
       grant.disk += wanted - host + unused;
     }
+    GrantStage(demand, room, grant);
+  }
+  // What is left makes the stages as large as they can be.
+  for (size_t i = 0; i < demands.size(); ++i) {
+    Grant& grant = grants[i];
+    if (grant.stage == 0) continue;
+    if (demands[i].groups.empty()) {
+      grant.stage = demands[i].stage;
+      continue;
+    }
+    const Bytes useful = std::min(demands[i].stage, RoundUp(grant.disk, kStageStep));
+    const Bytes more = std::min(Less(useful, grant.stage), room.InGroups(demands[i]));
+    room.TakeInGroups(demands[i], more);
+    grant.stage += more / kStageStep * kStageStep;
   }
   return grants;
 }

@@ -36,15 +36,18 @@ struct Demand {
   Bytes largest = 0;                    // of these, the largest single allocation
   Bytes exact = 0;     // what the drained process says that it would evict in all; 0: not yet asked
   Bytes reusable = 0;  // pinned host memory it holds that carries no backup
+  Bytes stage = 0;     // host memory that it would stage its way to disk with
   std::vector<MemoryGroup> groups;  // control groups that limit it; others may be in them too
 };
-// From a ledger; `exact` and `groups` are left empty.
+// From a ledger; `exact`, `stage` and `groups` are left empty.
 Demand DemandOf(int pid, wire::Policy process_default, const wire::LedgerView& ledger);
 
 struct Grant {
   Bytes host = 0;      // for backups in host memory
   Bytes new_host = 0;  // of it, memory that it does not hold yet
   Bytes disk = 0;
+  Bytes stage = 0;  // with a disk grant: as much of what was asked for as the groups have, 16 MiB
+                    // at least
 };
 
 // Grants in the order of `demands`, out of `host_free` bytes of new host memory for all together,

@@ -68,8 +68,9 @@ absl::Status ToStatus(const wire::Reply& reply, int pid) {
   if (reply.cuda != 0) metadata["cuda"] = std::to_string(reply.cuda);
   if (reply.device >= 0) metadata["device"] = std::to_string(reply.device);
   if (reply.state == uint32_t(wire::ProcessState::kFailed)) metadata["sticky"] = "true";
-  return Fail(code, CleanReason(ReadText(reply.reason)),
-              Cat("process ", pid, ": ", Printable(ReadText(reply.message))), metadata);
+  std::string message = Cat("process ", pid, ": ", Printable(ReadText(reply.message)));
+  if (reply.os_errno > 0) message += Cat(": ", strerror(reply.os_errno));
+  return Fail(code, CleanReason(ReadText(reply.reason)), message, metadata);
 }
 
 absl::Status Annotate(const absl::Status& status, std::string_view prefix,

@@ -18,7 +18,7 @@ wire::Commit CommitFor(const Member& member, const Transition::Eviction& evictio
   auto commit = wire::Make<wire::Commit>();
   commit.host_bytes = member.grant.host;
   commit.disk_bytes = member.scratch != nullptr ? member.scratch->bytes() : 0;
-  commit.chunk_bytes = eviction.chunk_bytes;
+  commit.chunk_bytes = member.grant.stage != 0 ? member.grant.stage : eviction.chunk_bytes;
   commit.policy =
       uint32_t(eviction.policies.all ? *eviction.policies.all
                                      : member.process->View().introduction.default_policy);

@@ -40,30 +40,39 @@ def run(node):
     try:
         mounted.append(full := mount(image, node.root / "full", "-o", "loop"))
         mounted.append(tmpfs := mount("tmpfs", node.root / "tmpfs", "-t", "tmpfs"))
+        layers = ",".join(f"{name}={folder(tmpfs / name)}" for name in ("upperdir", "workdir"))
+        options = f"lowerdir={folder(node.root / 'lower')},{layers}"
+        mounted.append(overlay := mount("overlay", node.root / "overlay", "-t", "overlay", "-o", options))
         readonly = node.root / "readonly"
         mounted.append(mount(node.scratch, readonly, "--bind"))
         subprocess.run(["mount", "-o", "remount,bind,ro", readonly], check=True)
-        with_bases(node, full, tmpfs, readonly)
+        with_bases(node, full, tmpfs, overlay, readonly)
     finally:
         node.close()
         for target in reversed(mounted):
             subprocess.run(["umount", target], check=True)
 
 
-def with_bases(node, full, tmpfs, readonly):
+def folder(path):
+    path.mkdir()
+    return path
+
+
+def with_bases(node, full, tmpfs, overlay, readonly):
     missing = node.root / "missing"
     a_file = node.root / "a-file"
     a_file.touch()
     other = pathlib.Path(node.root / "not-allowed")
     other.mkdir()
     flags = []
-    for base in (node.scratch, full, tmpfs, readonly, missing, a_file):
+    for base in (node.scratch, full, tmpfs, overlay, readonly, missing, a_file):
         flags += ["--scratch-dir", base]
     node.start_daemon(*flags)
     app = node.stepper("--buffers", 2, "--bytes", "40M")
     app.step()
 
     refused(node, app, tmpfs, USAGE, "tmpfs")
+    refused(node, app, overlay, USAGE, "tmpfs")  # what is written to it goes to one
     refused(node, app, missing, NOT_FOUND, "exist")
     refused(node, app, a_file, USAGE, "director")
     refused(node, app, readonly, 4, "read-only")

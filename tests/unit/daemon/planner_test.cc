@@ -149,6 +149,29 @@ TEST_CASE("processes of one control group share what it has free, others do not"
   CHECK((*grants)[2].host == 10_MiB);
 }
 
+TEST_CASE("a way to disk takes its stage out of the control group, smaller where there is little") {
+  Demand demand = Needs(1, {{"default", 100_MiB}});
+  demand.stage = 64_MiB;
+  const auto grant = [&](Policy policy) {
+    const auto grants = Plan(All(policy), {&demand, 1}, 1_GiB);
+    REQUIRE(grants.ok());
+    return (*grants)[0];
+  };
+  CHECK(grant(Policy::kHost).stage == 0);
+  CHECK(grant(Policy::kDisk).stage == 64_MiB);
+  demand.groups = {{"/pod", 50_MiB}};
+  CHECK(grant(Policy::kDisk).stage == 50_MiB);
+  const Grant split = grant(Policy::kAuto);
+  CHECK(split.host == 34_MiB);
+  CHECK(split.stage == 16_MiB);
+  CHECK(split.disk >= 66_MiB);
+  demand.groups = {{"/pod", 1_MiB}};
+  CHECK(grant(Policy::kDisk).stage == 16_MiB);  // nothing moves without one
+  CHECK(grant(Policy::kAuto).host == 0);
+  demand.groups = {{"/pod", 200_MiB}};
+  CHECK(grant(Policy::kAuto).stage == 0);  // all of it fits on the host
+}
+
 TEST_CASE("a tag that none of the processes has is unknown") {
   const Demand demands[] = {Needs(1, {{"default", 1_MiB}}), Needs(2, {{"weights", 1_MiB}})};
   CHECK(Plan(All(Policy::kHost, {{"weights", Policy::kKeep}}), demands, 1_GiB).ok());

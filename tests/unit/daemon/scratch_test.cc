@@ -3,12 +3,16 @@
 #include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
+#include <cerrno>
 #include <csignal>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <utility>
 
 #include "daemon/file_system.h"
 #include "daemon/scratch_layout.h"
@@ -21,6 +25,25 @@ using namespace parkade;
 using namespace parkade::daemon;
 using namespace parkade::testing;
 namespace fs = std::filesystem;
+
+namespace {
+
+int fail_next_fallocate = 0;  // with this errno
+
+}  // namespace
+
+// Stands before libc's for the whole test program: disks fail in ways that no disk here does.
+extern "C" int fallocate(int fd, int mode, off_t offset, off_t bytes) {
+  if (const int failed = std::exchange(fail_next_fallocate, 0); failed != 0) {
+    // A disk that gives up half way has given half.
+    if (failed != EINTR && failed != EOPNOTSUPP) {
+      syscall(SYS_fallocate, fd, mode, offset, bytes / 2);
+    }
+    errno = failed;
+    return -1;
+  }
+  return int(syscall(SYS_fallocate, fd, mode, offset, bytes));
+}
 
 namespace {
 
@@ -173,6 +196,36 @@ TEST_CASE("a reservation that the disk cannot hold fails and leaves the file as 
   REQUIRE(fstat(made->data(), &s) == 0);
   CHECK(s.st_size == off_t(1_MiB));
   CHECK(made->bytes() == 1_MiB);
+}
+
+TEST_CASE("however a disk refuses, the file is as before and the reason is the disk's") {
+  const TestDir dir;
+  const auto made = MakeIn(dir.path(), Self());
+  REQUIRE(made->Reserve(1_MiB).ok());
+  const std::pair<int, const char*> ways[] = {{ENOSPC, "DISK_SPACE"},
+                                              {EDQUOT, "DISK_QUOTA"},
+                                              {EFBIG, "FILE_SIZE_LIMIT"},
+                                              {EROFS, "READ_ONLY"},
+                                              {EIO, "OS_ERROR"}};
+  for (const auto& [failed, reason] : ways) {
+    fail_next_fallocate = failed;
+    const absl::Status status = made->Reserve(4_MiB);
+    INFO(status);
+    CHECK(ReasonOf(status) == reason);
+    CHECK(Says(status, made->path()));
+    CHECK(Says(status, strerror(failed)));
+    CHECK(MetadataOf(status)["path"] == made->path());
+    struct stat s;
+    REQUIRE(fstat(made->data(), &s) == 0);
+    CHECK(s.st_size == off_t(1_MiB));
+    CHECK(Bytes(s.st_blocks) * 512 <= 1_MiB + 64_KiB);
+    CHECK(made->bytes() == 1_MiB);
+  }
+  for (const int passing : {EINTR, EOPNOTSUPP}) {
+    fail_next_fallocate = passing;
+    CHECK(made->Reserve(made->bytes() + 1_MiB).ok());
+  }
+  CHECK(made->bytes() == 3_MiB);
 }
 
 TEST_CASE("a reservation beyond the daemon's own file size limit fails without a signal") {
