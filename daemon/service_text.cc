@@ -133,8 +133,7 @@ absl::StatusOr<PauseOrder> Read(const v1::PauseRequest& in) {
 absl::StatusOr<ResumeOrder> Read(const v1::ResumeRequest& in) {
   const auto timeout = ReadNs(in.wait_timeout(), "wait_timeout");
   if (!timeout.ok()) return timeout.status();
-  return ResumeOrder{Read(in.selector()), in.release_host(), in.epoch(), *timeout,
-                     in.request_id()};
+  return ResumeOrder{Read(in.selector()), in.release_host(), in.epoch(), *timeout, in.request_id()};
 }
 
 void Write(const ProcessView& in, v1::Process* out) {
