@@ -4,9 +4,11 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstring>
+#include <filesystem>
 
 namespace parkade::fuzz {
 
@@ -28,6 +30,18 @@ void SendWithDescriptors(int socket, const uint8_t* data, size_t size, unsigned 
     for (unsigned i = 0; i < count; ++i) memcpy(CMSG_DATA(c) + i * sizeof(int), &null, sizeof null);
   }
   Must(sendmsg(socket, &m, MSG_NOSIGNAL) == ssize_t(size));
+}
+
+const std::string& Folder() {
+  static const std::string folder = [] {
+    std::string pattern = std::filesystem::current_path() / "fuzz-XXXXXX";
+    Must(mkdtemp(pattern.data()) != nullptr);
+    umask(077);  // readers look at the mode of what is made in it
+    return pattern;
+  }();
+  [[maybe_unused]] static const int registered =
+      atexit([] { std::filesystem::remove_all(Folder()); });
+  return folder;
 }
 
 MemoryFile::MemoryFile() : fd_(memfd_create("fuzz", MFD_CLOEXEC)) {}

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <string>
 
 #include "common/fd.h"
 
@@ -19,6 +20,9 @@ inline void Must(bool holds) {
 
 // Sends one packet with `count` descriptors of /dev/null.
 void SendWithDescriptors(int socket, const uint8_t* data, size_t size, unsigned count);
+
+// A directory of this process's own in the working directory, gone with it.
+const std::string& Folder();
 
 // A memfd of one target's own, refilled for each input.
 class MemoryFile {

@@ -33,16 +33,6 @@ void CheckOwner(const uint8_t* data, size_t size) {
   }
 }
 
-// In memory, since it is made anew for every input.
-const std::string& Base() {
-  static const std::string base = [] {
-    char pattern[] = "/dev/shm/fuzz-XXXXXX";
-    Must(mkdtemp(pattern) != nullptr);
-    return std::string(pattern);
-  }();
-  return base;
-}
-
 void WriteFile(int dir, const std::string& name, const uint8_t* data, size_t size) {
   const Fd fd(openat(dir, name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
   if (fd) Must(write(fd.get(), data, size) == ssize_t(size));
@@ -81,7 +71,7 @@ bool IsOurName(const std::string& name) {
 }
 
 void Sweep(const uint8_t* data, size_t size) {
-  const std::string root = Base() + "/parkade-v1";
+  const std::string root = Folder() + "/parkade-v1";
   fs::create_directories(root);
   Spelled input(data, size);
   const std::string name = input.NextName();
@@ -100,7 +90,7 @@ void Sweep(const uint8_t* data, size_t size) {
   daemon::Sweep sweep;
   const daemon::Life life = daemon::Life(size % 3);
   sweep.life = [&](const wire::OwnerRecord&) { return life; };
-  const auto swept = daemon::SweepBases({{Base()}, {}}, {Base()}, sweep);
+  const auto swept = daemon::SweepBases({{Folder()}, {}}, {Folder()}, sweep);
   const bool gone = access(path.c_str(), F_OK) != 0;
   if (gone) Must(daemon::IsScratchName(name) && !foreign);
   Must(swept.size() == (daemon::IsScratchName(name) ? 1 : 0));

@@ -2,12 +2,17 @@
 // that are right, for the fuzzer to make wrong.
 #include <unistd.h>
 
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <vector>
 
 #include "common/text.h"
+#include "daemon/journal_file.h"
+#include "daemon/journal_record.h"
+#include "daemon/status.h"
 #include "proto/ledger.h"
 #include "proto/scratch.h"
 #include "proto/wire.h"
@@ -106,6 +111,25 @@ void Scratches() {
   }
 }
 
+void Journals() {
+  daemon::RememberedProcess process;
+  process.identity = {4026531836, 4711, 77,  "00000000-0000-4000-8000-000000000000",
+                      4711,       1000, 100, true};
+  process.introduction.job = "rl";
+  process.introduction.rank = 3;
+  daemon::BegunOperation operation;
+  operation.request_id = "swap-7";
+  operation.parties = {{process.identity, true}, {process.identity, false}};
+  daemon::GivenAnswer done{1000, "swap-6", "body", daemon::Outcomes(2)};
+  daemon::GivenAnswer failed{
+      1000, "swap-5", "",
+      daemon::Fail(absl::StatusCode::kUnavailable, "PROCESS_ENDED", "it has ended")};
+  const std::vector<std::string> records{daemon::Pack(process), daemon::Pack(operation),
+                                         daemon::Pack(done), daemon::Pack(failed)};
+  for (size_t i = 0; i < records.size(); ++i) Seed("journal", std::to_string(i), records[i]);
+  if (!daemon::JournalFile::Replace(dir + "/journal/file", records).ok()) exit(1);
+}
+
 void Texts() {
   Seed(
       "config", "all",
@@ -127,6 +151,7 @@ int main(int argc, char** argv) {
   Packets();
   Ledgers();
   Scratches();
+  Journals();
   Texts();
   return 0;
 }
