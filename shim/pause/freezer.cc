@@ -41,6 +41,15 @@ bool IsContextLost(int cuda) {
   }
 }
 
+// What the caller hears of a process that ends by itself is not a fault of the driver.
+Result<void> Explained(const Result<void>& result) {
+  if (result.ok() || result.error().cuda != CUDA_ERROR_DEINITIALIZED) return result;
+  Error e = MakeError(Code::kUnavailable, "PROCESS_ENDING",
+                      "the process is ending: its driver has shut down");
+  e.cuda = result.error().cuda;
+  return e;
+}
+
 const char* NameOf(ProcessState state) {
   switch (state) {
     case ProcessState::kPrepared:
@@ -186,7 +195,7 @@ Freezer::Outcome Freezer::Commit(uint64_t op_id, const EvictionPlan& plan) {
     return outcome;
   }
   if (state_ != ProcessState::kPrepared) return Refuse("commit");
-  outcome.result = Evict(op_id, plan, &outcome);
+  outcome.result = Explained(Evict(op_id, plan, &outcome));
   outcome.stats.host_pool_bytes = pool_.held();
   return outcome;
 }
@@ -311,6 +320,7 @@ Freezer::Outcome Freezer::Resume(uint64_t op_id, uint64_t epoch) {
     outcome.result = Run();
   } else if (IsContextLost(outcome.result.error().cuda)) {
     GiveUp();
+    outcome.result = Explained(outcome.result);
   } else {
     SetState(before);
   }
