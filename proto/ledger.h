@@ -67,7 +67,7 @@ struct LedgerHeader {
   uint64_t op_id;        // transition in progress, or 0
   uint64_t moved_bytes;  // of it
   uint64_t to_move_bytes;
-  uint64_t host_pool_bytes;    // pinned host memory held
+  uint64_t host_pool_bytes;    // host memory held for backups, pinned where that could be had
   uint64_t host_backup_bytes;  // of it, holding backups
   uint64_t disk_backup_bytes;
   uint64_t allocations;  // made since the start
