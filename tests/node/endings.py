@@ -56,7 +56,7 @@ def run(node):
     harness.equal(node.stop_daemon(), 0, "exit code of the daemon")
     harness.equal(len(node.scratch_entries()), 1, "directories of the living after the daemon's end")
     node.start_daemon()
-    harness.wait_for("it is adopted", lambda: node.state(app.pid) == "paused")
+    harness.wait_for("it is adopted", lambda: (p := node.process(app.pid)) and p["connected"] and p["state"] == "paused")
     harness.equal(len(node.scratch_entries()), 1, "directories of the living after a daemon's start")
     node.kill_daemon()
     app.kill()

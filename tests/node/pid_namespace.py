@@ -45,7 +45,7 @@ def seen(node):
     node.expect(0, "pause", pid, "--policy", "disk")
     node.kill_daemon()
     node.start_daemon()
-    harness.wait_for("it is adopted", lambda: node.state(pid) == "paused")
+    harness.wait_for("it is adopted", lambda: (p := node.process(pid)) and p["connected"] and p["state"] == "paused")
     node.expect(0, "resume", pid)
     app.step()
     node.expect(0, "pause", pid, "--policy", "disk")
