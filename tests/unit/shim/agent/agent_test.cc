@@ -5,6 +5,10 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <thread>
+
+#include "shim/pause/gate.h"
 #include "tests/unit/shim/pause/parked_process.h"
 
 namespace parkade::shim {
@@ -128,6 +132,51 @@ TEST_CASE("requests are answered in turn, those out of range refused") {
   const auto aborted = Ask(channel, wire::Make<wire::Abort>(15));
   CHECK(aborted.state == uint32_t(ProcessState::kRunning));
   CHECK(shim.p.Runs());
+}
+
+TEST_CASE("a call is let through while a Prepare waits for one that waits for it") {
+  Shim& shim = TheShim();
+  wire::Channel channel = shim.Welcome();
+  std::atomic<bool> inside{false}, peer_came{false};
+  const auto comes = [](auto condition) {
+    for (const Deadline by = Late(); !condition() && !by.Passed();) sched_yield();
+    return bool(condition());
+  };
+  std::thread waits([&] {
+    const bool in = Gate::Enter();
+    inside = in;
+    comes([&] { return peer_came.load(); });
+    Gate::Leave();
+  });
+  REQUIRE(comes([&] { return inside.load(); }));
+  REQUIRE(channel.Send(PrepareFor(31), Late()).ok());
+  REQUIRE(comes([] { return Gate::IsClosed(); }));
+  std::thread peer([&] {
+    peer_came = Gate::Enter();
+    Gate::Leave();
+  });
+  REQUIRE(comes([] { return Gate::WaitingThreads() == 1; }));
+  auto let = wire::Make<wire::LetThrough>(32);
+  let.drain_timeout_ns = 5'000'000'000;
+  REQUIRE(channel.Send(let, Late()).ok());
+  uint64_t answered = 0;
+  for (int i = 0; i < 2; ++i) {
+    wire::Packet packet;
+    wire::Reply reply{};
+    REQUIRE(channel.Receive(&packet, Late()).ok());
+    REQUIRE(packet.Read(&reply));
+    CHECK(reply.code == 0);
+    answered += reply.header.op_id;
+  }
+  CHECK(answered == 31 + 32);
+  CHECK(shim.Comes(ProcessState::kPrepared));
+  waits.join();
+  peer.join();
+  // After the answer it does nothing.
+  let.header.op_id = 33;
+  CHECK(Ask(channel, let).code == 0);
+  CHECK(Gate::IsClosed());
+  CHECK(Ask(channel, wire::Make<wire::Abort>(34)).state == uint32_t(ProcessState::kRunning));
 }
 
 TEST_CASE("the loss of the daemon opens the gate of what was only prepared") {
