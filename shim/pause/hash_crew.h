@@ -26,8 +26,8 @@ struct HashWork {
 
 class HashCrew {
  public:
-  // Threads for `bytes` bytes: one for each block, on half of the processors (other programs run on
-  // the machine) and 8 at most. Works with fewer than it would like, also with none.
+  // Threads for `bytes` bytes: one for each block, on all processors but two and 14 at most. Works
+  // with fewer than it would like, also with none.
   explicit HashCrew(Bytes bytes);
   ~HashCrew();  // every lane must be gone
 
