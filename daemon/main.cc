@@ -104,7 +104,8 @@ int Run(const Config& config) {
   Scratch scratch({config.scratch_dirs, config.allow_tmpfs}, config.state_dir);
   HostBudget budget(config.host_budget, registry);
   GpuAccount account([&gpus](const auto& uuids) { return gpus.Free(uuids); });
-  NodeState node({registry, events, gpus, scratch, budget, account, journal}, {});
+  Returning returning;
+  NodeState node({registry, events, gpus, scratch, budget, account, journal, returning}, {});
   Reaper reaper([&] { scratch.SweepAll({}); });
 
   auto shim_socket = runtime->Listen("shim.sock", SOCK_SEQPACKET);
@@ -113,7 +114,7 @@ int Run(const Config& config) {
   if (!control_socket.ok()) return Refuse(control_socket.status());
   // Before anybody is served, so that none of them is claimed by others.
   for (auto& process : Revive(journal)) registry.Add(std::move(process));
-  Recovery recovery({registry, events, node, journal});
+  Recovery recovery({registry, events, node, journal, returning});
   ShimListener shims(std::move(*shim_socket), registry, events,
                      {[&](Process& process, const std::string& path, Fd lock) {
                         scratch.Adopt(process, path, std::move(lock));
@@ -131,7 +132,7 @@ int Run(const Config& config) {
                      {});
 
   Operations operations(&journal);
-  ControlService service({authority, registry, events, gpus, scratch, node, recovery, operations});
+  ControlService service({authority, registry, events, gpus, scratch, node, operations});
   grpc::EnableDefaultHealthCheckService(true);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   grpc::ServerBuilder builder;

@@ -17,6 +17,10 @@ namespace {
 
 using wire::ProcessState;
 
+// The stall of a resume, which is the longest that an earlier daemon's process is dealt with for,
+// and the wait for it before that.
+constexpr uint64_t kReturnMs = 70'000;
+
 std::vector<int> PausedPids(const std::vector<Member>& members) {
   std::vector<int> pids;
   for (const Member& m : members) {
@@ -190,6 +194,7 @@ absl::StatusOr<Outcomes> NodeState::Pause(const Caller& caller, const PauseOrder
   if (auto s = Check(order); !s.ok()) return s;
   auto selected = to_.registry.Select(caller, order.selector);
   if (!selected.ok()) return selected.status();
+  to_.returning.Await(*selected, Deadline::InMs(kReturnMs));
   const auto claim = to_.registry.Take(*selected);
   if (!claim.ok()) return claim.status();
   if (auto s = CheckEpoch(*selected, order.epoch); !s.ok()) return s;
@@ -270,6 +275,7 @@ absl::StatusOr<Outcomes> NodeState::Resume(const Caller& caller, const ResumeOrd
                                            uint64_t arrived_ns) {
   auto selected = to_.registry.Select(caller, order.selector);
   if (!selected.ok()) return selected.status();
+  to_.returning.Await(*selected, Deadline::InMs(kReturnMs));
   const auto claim = to_.registry.Take(*selected);
   if (!claim.ok()) return claim.status();
   if (auto s = CheckEpoch(*selected, order.epoch); !s.ok()) return s;

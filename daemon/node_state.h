@@ -12,6 +12,7 @@
 #include "daemon/journal.h"
 #include "daemon/orders.h"
 #include "daemon/registry.h"
+#include "daemon/returning.h"
 #include "daemon/scratch.h"
 #include "daemon/transition.h"
 
@@ -28,6 +29,7 @@ class NodeState {
     HostBudget& budget;
     GpuAccount& account;
     Journal& journal;
+    Returning& returning;
   };
   NodeState(Neighbours neighbours, Transition::Limits limits) : to_(neighbours), limits_(limits) {}
 

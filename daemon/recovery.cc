@@ -17,6 +17,7 @@ using wire::ProcessState;
 constexpr uint64_t kComeBackMs = 2000;
 // What a process does by itself it does not announce; its ledger is looked at this often meanwhile.
 constexpr uint64_t kLookMs = 20;
+constexpr uint64_t kLateLookMs = 200;  // when only stragglers are left
 
 bool IsOut(ProcessState state) {
   return state == ProcessState::kPaused || state == ProcessState::kPartlyMoved;
@@ -51,7 +52,9 @@ ProcessList Revive(Journal& journal) {
   return alive;
 }
 
-Recovery::Recovery(Neighbours neighbours) : to_(neighbours), watcher_(to_.events.Watch()) {
+Recovery::Recovery(Neighbours neighbours)
+    : to_(neighbours), watcher_(to_.events.Watch()), others_(to_.registry.All()) {
+  for (const auto& process : others_) to_.returning.Expect(*process);
   for (const BegunOperation& operation : to_.journal.found().interrupted) {
     Interrupted& entry = interrupted_.emplace_back();
     entry.operation = operation;
@@ -63,60 +66,58 @@ Recovery::Recovery(Neighbours neighbours) : to_(neighbours), watcher_(to_.events
         continue;
       }
       auto claim = to_.registry.Take({process});
-      if (claim.ok()) entry.parties.push_back({std::move(process), std::move(*claim)});
-    }
-    if (!operation.request_id.empty()) {
-      const MutexLock lock(mu_);
-      awaited_.emplace_back(operation.uid, operation.request_id);
+      if (!claim.ok()) continue;
+      std::erase(others_, process);
+      entry.parties.push_back({std::move(process), std::move(*claim)});
     }
   }
-  if (!interrupted_.empty()) thread_ = std::thread([this] { Loop(); });
+  if (!interrupted_.empty() || !others_.empty()) thread_ = std::thread([this] { Loop(); });
 }
 
 void Recovery::Stop() {
   {
     const MutexLock lock(mu_);
     stopping_ = true;
-    awaited_.clear();
-    changed_.NotifyAll();
   }
+  to_.returning.Close();
   if (thread_.joinable()) thread_.join();
-}
-
-void Recovery::Await(uid_t uid, const std::string& request_id, Deadline by) {
-  const MutexLock lock(mu_);
-  const std::pair<uid_t, std::string> wanted{uid, request_id};
-  while (std::find(awaited_.begin(), awaited_.end(), wanted) != awaited_.end() && !by.Passed()) {
-    changed_.WaitUntil(mu_, by);
-  }
 }
 
 void Recovery::Loop() {
   const Deadline come_back = Deadline::InMs(kComeBackMs);
   for (;;) {
     const bool all_had_time = come_back.Passed();
+    Release(all_had_time);
     interrupted_.remove_if([&](Interrupted& entry) {
-      const bool goes_on = Advance(entry, all_had_time);
-      if (!goes_on) to_.journal.End(entry.operation.number);
-      if (!entry.bring_back) return false;
-      const MutexLock lock(mu_);
-      awaited_.remove({entry.operation.uid, entry.operation.request_id});
-      changed_.NotifyAll();
-      return !goes_on;
+      if (Advance(entry, all_had_time)) return false;
+      to_.journal.End(entry.operation.number);
+      return true;
     });
-    if (interrupted_.empty()) return;
+    if (interrupted_.empty() && others_.empty()) return;
     {
       const MutexLock lock(mu_);
       if (stopping_) return;
     }
     // The event itself is of no interest, only that something has changed.
-    watcher_->Next(Deadline::InMs(kLookMs));
+    watcher_->Next(Deadline::InMs(all_had_time ? kLateLookMs : kLookMs));
     watcher_->TakeLost();
   }
 }
 
+void Recovery::Release(bool all_had_time) {
+  std::erase_if(others_, [&](const auto& process) {
+    if (!all_had_time && !process->ended() && !IsThere(*process)) return false;
+    to_.returning.Done(*process);
+    return true;
+  });
+}
+
 bool Recovery::Advance(Interrupted& entry, bool all_had_time) {
-  entry.parties.remove_if([](const Party& party) { return party.process->ended(); });
+  entry.parties.remove_if([&](const Party& party) {
+    if (!party.process->ended()) return false;
+    to_.returning.Done(*party.process);
+    return true;
+  });
   if (!entry.bring_back) {
     const bool all_there = std::all_of(entry.parties.begin(), entry.parties.end(),
                                        [](const Party& p) { return IsThere(*p.process); });
@@ -134,10 +135,20 @@ bool Recovery::Advance(Interrupted& entry, bool all_had_time) {
     }
     at = next;
   }
-  if (there.empty()) return !entry.parties.empty();
-  absl::Status result;
-  if (!back.empty()) result = to_.node.BringBack(back);
-  Tell(entry, back, result);
+  if (!there.empty()) {
+    absl::Status result;
+    if (!back.empty()) result = to_.node.BringBack(back);
+    Tell(entry, back, result);
+  }
+  // First free, then told to be so: whoever waits shall find them free.
+  ProcessList done;
+  for (const Party& party : there) done.push_back(party.process);
+  there.clear();
+  for (const Party& party : entry.parties) {
+    // Still claimed, for when it comes back; but nobody waits for one that may never.
+    if (!party.process->connected()) done.push_back(party.process);
+  }
+  for (const auto& process : done) to_.returning.Done(*process);
   return !entry.parties.empty();
 }
 

@@ -3,7 +3,8 @@
 // A pause that has left all of its processes paused counts as done; one that has paused only some
 // of them is rolled back: those resume. A resume is finished. Each process is looked at when its
 // shim has come back and it does not move by itself any more; for the verdict over a group the
-// others are waited for 2 s at most.
+// others are waited for 2 s at most. So long orders wait, too, for processes that are known and not
+// there yet.
 #pragma once
 
 #include <list>
@@ -18,6 +19,7 @@
 #include "daemon/journal.h"
 #include "daemon/node_state.h"
 #include "daemon/registry.h"
+#include "daemon/returning.h"
 
 namespace parkade::daemon {
 
@@ -33,15 +35,13 @@ class Recovery {
     Events& events;
     NodeState& node;
     Journal& journal;
+    Returning& returning;
   };
-  // Claims the processes of what the journal has found interrupted, then works on a thread of its
-  // own until all is done.
+  // Everything in the registry is taken for a process of an earlier daemon. Claims those of what
+  // the journal has found interrupted, then works on a thread of its own until all is done.
   explicit Recovery(Neighbours neighbours);
   ~Recovery() { Stop(); }
 
-  // Waits until an interrupted operation of that user with that request id has been dealt with as
-  // far as its processes are there, or until `by`. Returns at once where there is none.
-  void Await(uid_t uid, const std::string& request_id, Deadline by) EXCLUDES(mu_);
   void Stop() EXCLUDES(mu_);
 
  private:
@@ -59,16 +59,18 @@ class Recovery {
   // Goes on as far as it can now. False: all its processes are dealt with.
   bool Advance(Interrupted& interrupted, bool all_had_time);
   void Judge(Interrupted& interrupted) const;
+  // Lets go of those that nothing was interrupted for, once they are there.
+  void Release(bool all_had_time);
   void Tell(const Interrupted& interrupted, const ProcessList& moved,
             const absl::Status& result) const;
 
   const Neighbours to_;
   const std::shared_ptr<Watcher> watcher_;
   Mutex mu_;  // innermost
-  CondVar changed_;
-  std::list<std::pair<uid_t, std::string>> awaited_ GUARDED_BY(mu_);  // ids not dealt with yet
   bool stopping_ GUARDED_BY(mu_) = false;
-  std::list<Interrupted> interrupted_;  // the thread's
+  // The thread's.
+  std::list<Interrupted> interrupted_;
+  ProcessList others_;  // known and not there yet
   std::thread thread_;
 };
 

@@ -17,9 +17,6 @@
 namespace parkade::daemon {
 namespace {
 
-// The stall of one resume, which is the longest that a recovery waits for, and the wait before it.
-constexpr uint64_t kRecoveryMs = 70'000;
-
 // Until when the answer may wait: 100 ms before the caller stops listening, so that it hears that
 // the work goes on.
 Deadline AnswerBy(const grpc::ServerContext& context) {
@@ -108,15 +105,11 @@ grpc::Status ControlService::Pause(grpc::ServerContext* context, const v1::Pause
   if (!caller.ok()) return ToGrpc(caller.status());
   const auto order = Read(*request);
   if (!order.ok()) return ToGrpc(order.status());
-  return AnswerWith(to_.operations.Run(caller->uid, request->request_id(), Canonical(*request),
-                                       AnswerBy(*context),
-                                       [&to = to_, caller = *caller, order = *order, arrived_ns] {
-                                         // Asked before, of a daemon that has ended in the middle
-                                         // of it.
-                                         to.recovery.Await(caller.uid, order.request_id,
-                                                           Deadline::InMs(kRecoveryMs));
-                                         return to.node.Pause(caller, order, arrived_ns);
-                                       }),
+  return AnswerWith(to_.operations.Run(
+                        caller->uid, request->request_id(), Canonical(*request), AnswerBy(*context),
+                        [&node = to_.node, caller = *caller, order = *order, arrived_ns] {
+                          return node.Pause(caller, order, arrived_ns);
+                        }),
                     response);
 }
 
@@ -127,15 +120,11 @@ grpc::Status ControlService::Resume(grpc::ServerContext* context, const v1::Resu
   if (!caller.ok()) return ToGrpc(caller.status());
   const auto order = Read(*request);
   if (!order.ok()) return ToGrpc(order.status());
-  return AnswerWith(to_.operations.Run(caller->uid, request->request_id(), Canonical(*request),
-                                       AnswerBy(*context),
-                                       [&to = to_, caller = *caller, order = *order, arrived_ns] {
-                                         // Asked before, of a daemon that has ended in the middle
-                                         // of it.
-                                         to.recovery.Await(caller.uid, order.request_id,
-                                                           Deadline::InMs(kRecoveryMs));
-                                         return to.node.Resume(caller, order, arrived_ns);
-                                       }),
+  return AnswerWith(to_.operations.Run(
+                        caller->uid, request->request_id(), Canonical(*request), AnswerBy(*context),
+                        [&node = to_.node, caller = *caller, order = *order, arrived_ns] {
+                          return node.Resume(caller, order, arrived_ns);
+                        }),
                     response);
 }
 

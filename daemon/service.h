@@ -4,7 +4,6 @@
 #include "daemon/authority.h"
 #include "daemon/node_state.h"
 #include "daemon/operations.h"
-#include "daemon/recovery.h"
 #include "proto/control.grpc.pb.h"
 
 namespace parkade::daemon {
@@ -19,7 +18,6 @@ class ControlService final : public v1::Control::Service {
     const Gpus& gpus;
     const Scratch& scratch;
     NodeState& node;
-    Recovery& recovery;
     Operations& operations;
   };
   explicit ControlService(Neighbours neighbours) : to_(neighbours) {}
