@@ -189,8 +189,11 @@ absl::StatusOr<Fd> OpenBase(const ScratchRules& rules, const BaseChoice& choice,
 absl::StatusOr<Fd> OpenForSweep(const ScratchRules& rules, const std::string& path) {
   if (auto s = CheckBasePath(path); !s.ok()) return s;
   const std::string dir = AllowedBy(rules, path);
+  // Whose it is decides who may own the parts of the way to it, as when it was made.
+  struct stat s;
+  if (lstat(path.c_str(), &s) != 0) return OpenFailed(errno, path);
   // One that is not allowed any more is a path of its process's making, all of it.
-  return Walk(path, dir.empty() ? "/" : dir, geteuid(), "");
+  return Walk(path, dir.empty() ? "/" : dir, s.st_uid, "");
 }
 
 std::vector<BaseReport> ReportBases(const ScratchRules& rules) {

@@ -153,7 +153,15 @@ std::vector<SweptDirectory> SweepBases(const ScratchRules& rules,
   std::set<std::pair<dev_t, ino_t>> seen;
   for (const std::string& base : bases) {
     const auto at = OpenForSweep(rules, base);
-    if (!at.ok()) continue;
+    if (!at.ok()) {
+      // One that is not there has nothing in it.
+      if (at.status().code() == absl::StatusCode::kNotFound) continue;
+      Log(LogLevel::kWarning, "not swept: %s", MessageOf(at.status()).c_str());
+      if (!sweep.concerns || sweep.concerns(0)) {
+        swept.push_back({base, 0, 0, 0, false, Cat("not swept: ", MessageOf(at.status()))});
+      }
+      continue;
+    }
     for (const std::string& name : NamesIn(at->get())) {
       if (!IsRootName(name)) continue;
       const Fd root = OpenDirectory(at->get(), name.c_str());

@@ -58,8 +58,9 @@ std::string Picture(const std::string& path) {
 }
 
 // A dead directory with data; nobody holds its lock.
-std::string LeaveDead(const TestDir& dir, Identity owner = Dead(), const FsUser& user = kSelf) {
-  const auto made = MakeIn(dir.path(), std::move(owner), user);
+std::string LeaveDead(const std::string& base, Identity owner = Dead(),
+                      const FsUser& user = kSelf) {
+  const auto made = MakeIn(base, std::move(owner), user);
   REQUIRE(made->Reserve(1_MiB).ok());
   return made->path();
 }
@@ -73,8 +74,8 @@ TEST_CASE("a sweep removes the dead, leaves everything else, and says why") {
   earlier_boot.boot_id = "00000000-0000-0000-0000-000000000000";
   const auto live = MakeIn(dir.path(), Self());
   const auto locked = MakeIn(dir.path(), dead_owner);
-  const std::string dead_path = LeaveDead(dir, dead_owner);
-  const std::string old_path = LeaveDead(dir, earlier_boot);
+  const std::string dead_path = LeaveDead(dir.path(), dead_owner);
+  const std::string old_path = LeaveDead(dir.path(), earlier_boot);
   const std::string root = RootOf(dir.path());
   // What merely looks like ours, or is nothing of ours.
   fs::create_directory(root + "/checkpoint");
@@ -102,7 +103,7 @@ TEST_CASE("a sweep removes the dead, leaves everything else, and says why") {
 
 TEST_CASE("a look removes nothing and says what a sweep then does") {
   const TestDir dir;
-  const std::string dead = LeaveDead(dir);
+  const std::string dead = LeaveDead(dir.path());
   const auto live = MakeIn(dir.path(), Self());
   const std::string unfinished = RootOf(dir.path()) + kName;
   fs::create_directory(unfinished);
@@ -129,7 +130,7 @@ TEST_CASE("an owner that lives is enough: a lock that nobody holds proves nothin
 
 TEST_CASE("an owner that cannot be judged keeps its directory") {
   const TestDir dir;
-  const std::string path = LeaveDead(dir);
+  const std::string path = LeaveDead(dir.path());
   Sweep blind;
   blind.life = [](const wire::OwnerRecord&) { return Life::kUnknown; };
   CHECK(Has(WhyOf(SweepOf(dir, blind), path), "cannot be seen from here"));
@@ -140,7 +141,7 @@ TEST_CASE("a directory that holds anything else is left whole") {
   const TestDir dir;
   const std::string root = RootOf(dir.path());
   const auto stays = [&](const std::string& name, auto plant) {
-    const std::string path = LeaveDead(dir);
+    const std::string path = LeaveDead(dir.path());
     plant(path + "/" + name);
     INFO(name);
     CHECK(Has(WhyOf(SweepOf(dir), path), "stays: " + name));
@@ -165,7 +166,7 @@ TEST_CASE("a directory that holds anything else is left whole") {
 
 TEST_CASE("no link is followed, whichever part of a path it stands for") {
   const TestDir dir, elsewhere;
-  const std::string target = LeaveDead(elsewhere);
+  const std::string target = LeaveDead(elsewhere.path());
   const std::string name = fs::path(target).filename();
   const auto whole = [&] {
     return fs::exists(target + "/data.0") && fs::exists(target + "/owner");
@@ -183,15 +184,19 @@ TEST_CASE("no link is followed, whichever part of a path it stands for") {
   CHECK(whole());
   // A base, and a part of one that its process has named.
   fs::create_directory_symlink(elsewhere.path(), dir / "base");
-  CHECK(SweepBases({{dir / "base"}, {}}, {dir / "base"}, {}).empty());
+  const auto refused = [&](const ScratchRules& rules, const std::string& base) {
+    const auto swept = SweepBases(rules, {base}, {});
+    return swept.size() == 1 && Has(WhyOf(swept, base), "stays: not swept: ");
+  };
+  CHECK(refused({{dir / "base"}, {}}, dir / "base"));
   fs::create_directory(elsewhere / "below");
   fs::rename(RootOf(elsewhere.path()), elsewhere / "below/parkade-v1");
-  CHECK(SweepBases({{dir.path()}, {}}, {dir / "base/below"}, {}).empty());
-  CHECK(SweepBases({}, {dir / "base/below"}, {}).empty());
+  CHECK(refused({{dir.path()}, {}}, dir / "base/below"));
+  CHECK(refused({}, dir / "base/below"));
   CHECK(fs::exists(elsewhere / ("below/parkade-v1/" + name + "/data.0")));
   // The files of a directory.
   const TestDir third;
-  const std::string dead = LeaveDead(third);
+  const std::string dead = LeaveDead(third.path());
   fs::remove(dead + "/data.0");
   std::ofstream(third / "precious") << "precious";
   fs::create_symlink(third / "precious", dead + "/data.0");
@@ -207,7 +212,7 @@ TEST_CASE("no link is followed, whichever part of a path it stands for") {
 TEST_CASE("a record that says another user's, or nothing that can be, is no proof") {
   const TestDir dir;
   const auto with = [&](auto change) {
-    const std::string path = LeaveDead(dir);
+    const std::string path = LeaveDead(dir.path());
     wire::OwnerRecord record = OwnerOf(Dead());
     change(record);
     std::ofstream(path + "/owner", std::ios::binary | std::ios::trunc)
@@ -240,7 +245,7 @@ TEST_CASE("a removal that stopped in the middle is finished by the next sweep") 
   for (const auto& gone :
        {std::vector<std::string>{"data.0"}, {"data.0", "lock"}, {"data.0", "lock", "owner"}}) {
     const TestDir dir;
-    const std::string path = LeaveDead(dir);
+    const std::string path = LeaveDead(dir.path());
     for (const auto& file : gone) fs::remove(path + "/" + file);
     CHECK(Has(WhyOf(SweepOf(dir), path), "dead: "));
     CHECK_FALSE(fs::exists(path));
@@ -269,8 +274,8 @@ TEST_CASE("a caller meets the directories of his own user alone") {
   if (geteuid() != 0) return;
   const TestDir dir;
   fs::permissions(dir.path(), fs::perms(01777));
-  const std::string ours = LeaveDead(dir);
-  const std::string theirs = LeaveDead(dir, Dead(), kNobody);
+  const std::string ours = LeaveDead(dir.path());
+  const std::string theirs = LeaveDead(dir.path(), Dead(), kNobody);
   Sweep sweep;
   sweep.concerns = [](uid_t uid) { return uid == 65534; };
   const auto swept = SweepOf(dir, sweep);
@@ -281,9 +286,40 @@ TEST_CASE("a caller meets the directories of his own user alone") {
   CHECK(fs::exists(ours));
 }
 
+TEST_CASE("a base of a job's user is swept by root's daemon") {
+  if (geteuid() != 0) return;
+  const TestDir dir;
+  const ScratchRules rules{{dir.path()}, {}};
+  // The one that the daemon makes for a user, and one deeper down that he has made for himself.
+  for (const std::string made : {"parkade_65534", "his", "his/jobs"}) {
+    const std::string base = dir.Make(made, 0700);
+    REQUIRE(chown(base.c_str(), 65534, 65534) == 0);
+    if (made == "his") continue;
+    const std::string dead = LeaveDead(base, Dead(), kNobody);
+    const bool found = made == "parkade_65534";
+    const auto bases =
+        BasesToSweep(rules.dirs, found ? std::vector<std::string>{} : std::vector{base});
+    CHECK(Has(WhyOf(SweepBases(rules, bases, {}), dead), "dead: "));
+    CHECK_FALSE(fs::exists(dead));
+  }
+}
+
+TEST_CASE("a base that cannot be swept is told of, one that is gone is not") {
+  const TestDir dir;
+  const ScratchRules rules{{dir.path()}, {}};
+  const std::string open_to_all = dir.Make("open", 0777);
+  const auto swept = SweepBases(rules, {dir / "gone", open_to_all}, {});
+  REQUIRE(swept.size() == 1);
+  CHECK(Has(WhyOf(swept, open_to_all), "stays: not swept: "));
+  CHECK(Has(swept[0].reason, "can be changed by every user"));
+  Sweep of_a_user;
+  of_a_user.concerns = [](uid_t uid) { return uid == 65534; };
+  CHECK(SweepBases(rules, {open_to_all}, of_a_user).empty());
+}
+
 TEST_CASE("two names of one base are swept once") {
   const TestDir dir;
-  LeaveDead(dir);
+  LeaveDead(dir.path());
   CHECK(
       SweepBases({{dir.path()}, {}}, {dir.path(), dir.path() + "/"}, {Sweep::Mode::kLook}).size() ==
       1);
