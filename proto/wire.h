@@ -7,9 +7,9 @@
 //
 // And between two shims, on the exporter's own socket (shim/ipc), one connection for each import:
 //
-//   importer -> exporter   ShareOpen; ShareNote
-//   exporter -> importer   ShareGrant, then SharePieces (+ descriptors) until all have come;
-//   ShareNote
+//   importer -> exporter   ShareOpen or ShareNote, with an op_id of the importer's
+//   exporter -> importer   ShareGrant and SharePieces (+ descriptors), or ShareNote, with that
+//   op_id
 //
 // Every message starts with a Header and has its type's exact size. The receiver copies the packet
 // and checks both (Channel::Receive), then reads enums through the Is...() functions; fields that
@@ -263,10 +263,10 @@ static_assert(sizeof(SharePieces) == 96);
 // What importer and exporter tell each other around a pause of both, so that memory which is
 // mapped twice leaves HBM too.
 enum class ShareWord : uint32_t {
-  kPrepared = 1,  // importer: my gate is closed and my work done
+  kPrepared = 1,  // importer: my gate is closed and my work done; answered kYes
   kRunning = 2,   // importer: it is open again
   kMayLetGo = 3,  // importer: do you pause as well? answered kYes or kNo
-  kLetGo = 4,     // importer: I have unmapped it; ShareOpen again takes it back
+  kLetGo = 4,     // importer: I have unmapped it; answered kYes. ShareOpen takes it back
   kYes = 5,
   kNo = 6,
 };

@@ -126,6 +126,7 @@ void Agent::Serve(wire::Channel& channel) {
     if (polled[0].revents == 0) continue;
     auto packet = std::make_unique<wire::Packet>();
     if (!channel.Receive(packet.get(), Deadline::InMs(kAnswerMs)).ok()) return;
+    prepared_since_ns = 0;  // it is not silent
     if (auto r = operations_.Queue(std::move(packet)); !r.ok()) {
       Log(LogLevel::kError, "%s", r.error().what);
       return;

@@ -102,7 +102,6 @@ wire::LedgerRecord Heap::AddRange(std::unique_ptr<Range> made, const DeviceMemor
   range.counted = range.bytes;
   range.number = ++last_number_;
   ranges_.emplace(range.base, std::move(made));
-  devices_.emplace(range.device, range.context);
   if (range.slab != nullptr) {
     range.slab->Take(bytes);  // a fresh slab: its front
     SlabShelf& shelf = shelves_[SlabShelf::KeyOf(range)];
@@ -131,20 +130,25 @@ void Heap::Publish(const wire::LedgerRecord& record) {
   const uint32_t slot = ledger_.Add(record);
   ledger_.AddRequested(record.device, int64_t(record.bytes));
   std::optional<wire::Place> place;  // none: freed meanwhile, together with its context
+  bool held = false;
   {
     MutexLock lock(mu_);
     const auto it = allocations_.find(record.base);
     if (it != allocations_.end() && it->second.number == record.number) {
       it->second.slot = slot;
       place = it->second.range->place;
+      held = it->second.range->holds != 0;
     }
   }
   if (!place) {
     ledger_.Remove(slot);
     ledger_.AddRequested(record.device, -int64_t(record.bytes));
-  } else if (uint32_t(*place) != record.place) {
-    ledger_.SetPlace(slot, record.number, *place);
+    return;
   }
+  // What has changed while it had no slot to be said in.
+  if (uint32_t(*place) != record.place) ledger_.SetPlace(slot, record.number, *place);
+  const auto now = held ? wire::AllocationClass::kHeld : wire::AllocationClass::kPausable;
+  if (uint32_t(now) != record.allocation_class) ledger_.SetClass(slot, record.number, now);
 }
 
 bool Heap::Free(CUdeviceptr ptr, CUresult* result) {
@@ -207,15 +211,10 @@ void Heap::ForgetContext(CUcontext context) {
   Removed removed;
   {
     MutexLock lock(mu_);
-    std::erase_if(devices_, [&](const auto& d) { return d.second == context; });
     deferred_.erase(context);
     std::vector<Range*> gone;
     for (const auto& [base, range] : ranges_) {
-      if (range->context == context) {
-        gone.push_back(range.get());
-      } else {
-        devices_.emplace(range->device, range->context);
-      }
+      if (range->context == context) gone.push_back(range.get());
     }
     for (Range* range : gone) {
       const auto end = allocations_.lower_bound(range->base + range->bytes);

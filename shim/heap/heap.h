@@ -115,13 +115,6 @@ class Heap {
   };
   Totals Count() const;
 
-  // Devices on which the heap has or had memory, each with the context to use there.
-  struct DeviceContext {
-    int device;
-    CUcontext context;
-  };
-  std::vector<DeviceContext> Devices() const;
-
   // For making the handles of a range again: the same kind as the heap makes.
   DeviceMemory& memory() { return memory_; }
   ImplicitWait& implicit_wait() { return wait_; }
@@ -192,7 +185,6 @@ class Heap {
   std::map<CUdeviceptr, std::unique_ptr<Range>> ranges_ GUARDED_BY(mu_);
   Table allocations_ GUARDED_BY(mu_);
   std::map<SlabShelf::Key, SlabShelf> shelves_ GUARDED_BY(mu_);
-  std::map<int, CUcontext> devices_ GUARDED_BY(mu_);
   // Freed when the implicit wait failed; dropped after the context's next one.
   std::map<CUcontext, std::vector<Claim>> deferred_ GUARDED_BY(mu_);
   uint64_t last_number_ GUARDED_BY(mu_) = 0;  // of allocations and ranges

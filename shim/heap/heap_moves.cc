@@ -93,13 +93,6 @@ Heap::Totals Heap::Count() const {
   return totals;
 }
 
-std::vector<Heap::DeviceContext> Heap::Devices() const {
-  std::vector<DeviceContext> devices;
-  MutexLock lock(mu_);
-  for (const auto& [device, context] : devices_) devices.push_back({device, context});
-  return devices;
-}
-
 std::vector<Extent> Heap::LiveExtents(const Range& range) const {
   std::vector<Extent> extents;
   const auto end = allocations_.lower_bound(range.base + range.bytes);

@@ -1,4 +1,5 @@
 // Peer access to the heap's memory: what is there already, and what will come.
+#include "shim/cuda/scoped_context.h"
 #include "shim/heap/heap.h"
 
 namespace parkade::shim {
@@ -24,6 +25,7 @@ CUresult Heap::SetPeer(int owner, int user, bool allowed) {
   access.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
   access.location.id = user;
   access.flags = allowed ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE : CU_MEM_ACCESS_FLAGS_PROT_NONE;
+  ScopedRelaxedCapture relaxed(driver_);
   CUresult result = CUDA_SUCCESS;
   for (const Span& span : spans) {
     const CUresult r = driver_.mem_set_access(span.base, span.bytes, &access, 1);

@@ -29,14 +29,24 @@ CUresult OnEnablePeerAccess(Call<decltype(cuCtxEnablePeerAccess)> call, CUcontex
   const GatePass pass;
   if (!pass) return kNoPass;
   const CUresult r = call.real(peer, flags);
-  return r == CUDA_SUCCESS ? Follow(call.caller, peer, true) : r;
+  if (r != CUDA_SUCCESS) return r;
+  const CUresult followed = Follow(call.caller, peer, true);
+  if (followed == CUDA_SUCCESS) return r;
+  // All or nothing, so that the application can try again.
+  (void)Follow(call.caller, peer, false);
+  auto* disable = reinterpret_cast<decltype(&cuCtxDisablePeerAccess)>(
+      RealLibrary::Known(Entry::cuCtxDisablePeerAccess));
+  if (disable != nullptr) disable(peer);
+  return followed;
 }
 
 CUresult OnDisablePeerAccess(Call<decltype(cuCtxDisablePeerAccess)> call, CUcontext peer) {
   const GatePass pass;
   if (!pass) return kNoPass;
   const CUresult r = call.real(peer);
-  return r == CUDA_SUCCESS ? Follow(call.caller, peer, false) : r;
+  // What stays mapped for the peer does no harm.
+  if (r == CUDA_SUCCESS) (void)Follow(call.caller, peer, false);
+  return r;
 }
 
 }  // namespace parkade::shim

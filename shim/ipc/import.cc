@@ -2,20 +2,18 @@
 #include "shim/ipc/import.h"
 
 #include <errno.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 
-#include <cstddef>
+#include <memory>
 
 namespace parkade::shim {
 namespace {
 
+// Ranges larger than any GPU are a lie, and would be reserved.
+constexpr Bytes kLargestRange = Bytes(1) << 44;
+
 Error Nonsense() {
   return MakeError(Code::kInvalidArgument, "BAD_MESSAGE", "the exporter's answer makes no sense");
 }
-
-// Ranges larger than any GPU are a lie, and would be reserved.
-constexpr Bytes kLargestRange = Bytes(1) << 44;
 
 bool IsSound(const wire::ShareGrant& g) {
   return g.range_bytes != 0 && g.range_bytes <= kLargestRange && g.bytes != 0 &&
@@ -25,42 +23,55 @@ bool IsSound(const wire::ShareGrant& g) {
 
 }  // namespace
 
-Result<ShareChannel> ConnectTo(const Token& token) {
-  sockaddr_un at{};
-  at.sun_family = AF_UNIX;
-  const std::string name = token.SocketName();
-  memcpy(at.sun_path + 1, name.data(), name.size());
+Result<ShareClient> ShareClient::Connect(const Token& token) {
+  sockaddr_un address;
+  const socklen_t length = token.Address(&address);
   Fd socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!socket) return OsError(errno, "socket");
-  const socklen_t length = socklen_t(offsetof(sockaddr_un, sun_path) + 1 + name.size());
-  if (connect(socket.get(), reinterpret_cast<sockaddr*>(&at), length) != 0) {
+  if (connect(socket.get(), reinterpret_cast<sockaddr*>(&address), length) != 0) {
     Error e = OsError(errno, "reaching process %d for its memory", token.pid);
-    e.code = Code::kUnavailable;
+    if (errno == ECONNREFUSED) e.code = Code::kUnavailable;
     return e;
   }
-  return ShareChannel(std::move(socket));
+  if (!IsSameUser(socket.get())) {
+    return MakeError(Code::kPermissionDenied, "UID_MISMATCH",
+                     "process %d has ended, and another user answers for it", token.pid);
+  }
+  return ShareClient(ShareChannel(std::move(socket)));
 }
 
-Result<CUresult> Request(Imports::Import& import, Deadline by) {
-  auto open = wire::Make<wire::ShareOpen>();
+Result<void> ShareClient::Hear(uint64_t op_id, wire::Packet* packet, Deadline by) {
+  do {
+    if (auto r = channel_.Receive(packet, by); !r.ok()) return r;
+  } while (packet->header().op_id != op_id);
+  return {};
+}
+
+Result<ShareGrant> ShareClient::Ask(const Token& token, Deadline by) {
+  auto open = wire::Make<wire::ShareOpen>(++last_op_);
   open.version = wire::kVersion;
-  open.base = import.token.base;
-  open.number = import.token.number;
-  if (auto r = import.channel.Send(open, by); !r.ok()) return r.error();
+  open.base = token.base;
+  open.number = token.number;
+  if (auto r = channel_.Send(open, by); !r.ok()) return r.error();
   const auto packet = std::make_unique<wire::Packet>();
-  if (auto r = import.channel.Receive(packet.get(), by); !r.ok()) return r.error();
-  wire::ShareGrant grant;
-  if (!packet->Read(&grant)) return Nonsense();
-  if (grant.cuda != 0) return CUresult(grant.cuda);
-  if (!IsSound(grant)) return Nonsense();
-  import.range_bytes = grant.range_bytes;
-  import.offset = grant.offset;
-  import.bytes = grant.bytes;
-  memcpy(import.uuid, grant.uuid, sizeof import.uuid);
-  import.handles.clear();
+  if (auto r = Hear(last_op_, packet.get(), by); !r.ok()) return r.error();
+  wire::ShareGrant granted;
+  if (!packet->Read(&granted)) return Nonsense();
+  if (granted.cuda != 0) {
+    Error e = MakeError(Code::kInternal, "REFUSED", "process %d does not share the memory: CUDA %d",
+                        token.pid, granted.cuda);
+    e.cuda = granted.cuda;
+    return e;
+  }
+  if (!IsSound(granted)) return Nonsense();
+  ShareGrant grant;
+  grant.range_bytes = granted.range_bytes;
+  grant.offset = granted.offset;
+  grant.bytes = granted.bytes;
+  memcpy(grant.uuid, granted.uuid, sizeof grant.uuid);
   Bytes sum = 0;
-  while (import.handles.size() < grant.piece_count) {
-    if (auto r = import.channel.Receive(packet.get(), by); !r.ok()) return r.error();
+  while (grant.pieces.size() < granted.piece_count) {
+    if (auto r = Hear(last_op_, packet.get(), by); !r.ok()) return r.error();
     wire::SharePieces pieces;
     if (!packet->Read(&pieces) || pieces.count == 0 || pieces.count > wire::kMaxPieces ||
         packet->fd_count != pieces.count) {
@@ -69,26 +80,21 @@ Result<CUresult> Request(Imports::Import& import, Deadline by) {
     for (uint32_t i = 0; i < pieces.count; ++i) {
       if (pieces.bytes[i] == 0 || pieces.bytes[i] > grant.range_bytes - sum) return Nonsense();
       sum += pieces.bytes[i];
-      import.handles.push_back({pieces.bytes[i], std::move(packet->fds[i]), 0});
+      grant.pieces.push_back({pieces.bytes[i], std::move(packet->fds[i])});
     }
   }
   if (sum != grant.range_bytes) return Nonsense();
-  return CUDA_SUCCESS;
+  return grant;
 }
 
-wire::ShareWord SayTo(Imports::Import& import, wire::ShareWord word, Deadline by) {
-  auto note = wire::Make<wire::ShareNote>();
+bool ShareClient::Say(wire::ShareWord word, Deadline by) {
+  auto note = wire::Make<wire::ShareNote>(++last_op_);
   note.word = uint32_t(word);
-  if (!import.channel.Send(note, by).ok()) return wire::ShareWord::kNo;
-  if (word != wire::ShareWord::kMayLetGo && word != wire::ShareWord::kLetGo) {
-    return wire::ShareWord::kYes;
-  }
+  if (!channel_.Send(note, by).ok()) return false;
+  if (word == wire::ShareWord::kRunning) return true;
   const auto packet = std::make_unique<wire::Packet>();
-  if (!import.channel.Receive(packet.get(), by).ok() || !packet->Read(&note)) {
-    return wire::ShareWord::kNo;
-  }
-  return wire::ShareWord(note.word) == wire::ShareWord::kYes ? wire::ShareWord::kYes
-                                                             : wire::ShareWord::kNo;
+  if (!Hear(last_op_, packet.get(), by).ok() || !packet->Read(&note)) return false;
+  return wire::ShareWord(note.word) == wire::ShareWord::kYes;
 }
 
 }  // namespace parkade::shim

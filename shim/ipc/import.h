@@ -1,6 +1,7 @@
 // Import: one allocation of another process and the connection that keeps it alive.
 #pragma once
 
+#include <atomic>
 #include <vector>
 
 #include "common/deadline.h"
@@ -9,40 +10,61 @@
 
 namespace parkade::shim {
 
+// What an exporter grants: the range that the allocation lies in, with a descriptor for each of its
+// physical handles.
+struct ShareGrant {
+  Bytes range_bytes = 0;
+  Bytes offset = 0;  // of the allocation in the range
+  Bytes bytes = 0;   // of the allocation
+  unsigned char uuid[16] = {};
+  std::vector<SharePiece> pieces;
+};
+
+// The importer's end of a connection. One thread at a time.
+class ShareClient {
+ public:
+  // Connects to the exporter. UNAVAILABLE when it has ended; PERMISSION_DENIED when somebody else's
+  // process answers in its place.
+  static Result<ShareClient> Connect(const Token& token);
+
+  // Asks for the memory. Blocks until its bytes are in HBM, or the deadline. Errors carry the
+  // exporter's CUresult where it has one; INVALID_VALUE: the allocation has been freed.
+  Result<ShareGrant> Ask(const Token& token, Deadline by);
+
+  // Says a word; true when it was answered with kYes, or needs no answer and was sent.
+  bool Say(wire::ShareWord word, Deadline by);
+
+ private:
+  explicit ShareClient(ShareChannel channel) : channel_(std::move(channel)) {}
+  // The answer to `op_id`; late ones to earlier questions are dropped.
+  Result<void> Hear(uint64_t op_id, wire::Packet* packet, Deadline by);
+
+  ShareChannel channel_;
+  uint64_t last_op_ = 0;
+};
+
 struct Imports::Import {
   struct Handle {
     Bytes bytes;
-    Fd descriptor;                        // until it is imported
-    CUmemGenericAllocationHandle handle;  // 0 while it is not
+    CUmemGenericAllocationHandle handle;
   };
 
-  explicit Import(ShareChannel c) : channel(std::move(c)) {}
+  Import(const Token& t, ShareClient c) : token(t), client(std::move(c)) {}
 
-  Token token{};
-  ShareChannel channel;
-  Bytes range_bytes = 0;
-  Bytes offset = 0;  // of the allocation in the range
-  Bytes bytes = 0;
-  unsigned char uuid[16] = {};
+  const Token token;
+  ShareClient client;
+  ShareGrant grant;  // its descriptors are gone once they are mapped
   std::vector<Handle> handles;
 
+  // Constant once it is in the table.
   CUdeviceptr range = 0;  // reserved for as long as it is open
   CUcontext context = nullptr;
   int device = 0;       // of the memory
   int user_device = 0;  // of the context
-  uint32_t users = 1;   // Imports::mu_
   uint64_t number = 0;
-  bool out = false;  // unmapped for a pause; operation thread
+
+  uint32_t users = 1;             // Imports::mu_
+  std::atomic<bool> out = false;  // unmapped for a pause
 };
-
-// Connects to the exporter. UNAVAILABLE when it has ended.
-Result<ShareChannel> ConnectTo(const Token& token);
-
-// Asks for the memory and fills the layout and the descriptors of `import`. Blocks until the bytes
-// are in HBM or the deadline. The grant's CUresult when the exporter refuses.
-Result<CUresult> Request(Imports::Import& import, Deadline by);
-
-// Sends a word and, where one is due, waits for the answer; kNo when there is none.
-wire::ShareWord SayTo(Imports::Import& import, wire::ShareWord word, Deadline by);
 
 }  // namespace parkade::shim

@@ -9,6 +9,8 @@ namespace parkade::shim {
 namespace {
 
 constexpr uint64_t kAskMs = 60'000;
+// An exporter answers a word at once; one that is stopped keeps its memory where it is.
+constexpr uint64_t kWordMs = 1000;
 
 }  // namespace
 
@@ -19,24 +21,24 @@ Imports::~Imports() {
 }
 
 std::unique_ptr<Imports::Import> Imports::Ask(const Token& token, CUresult* result) {
-  auto channel = ConnectTo(token);
-  if (!channel.ok()) {
-    *result = CUDA_ERROR_INVALID_HANDLE;
+  const auto refused = [result](const Error& e) -> std::unique_ptr<Import> {
+    if (e.cuda != 0) {
+      *result = CUresult(e.cuda);
+    } else if (e.code == Code::kDeadlineExceeded) {
+      *result = CUDA_ERROR_SYSTEM_NOT_READY;
+    } else {
+      *result =
+          e.code == Code::kUnavailable ? CUDA_ERROR_INVALID_HANDLE : CUDA_ERROR_OPERATING_SYSTEM;
+    }
     return nullptr;
-  }
-  auto import = std::make_unique<Import>(std::move(*channel));
-  import->token = token;
-  const auto granted = Request(*import, Deadline::InMs(kAskMs));
-  if (granted.ok() && *granted == CUDA_SUCCESS) return import;
-  if (granted.ok()) {
-    *result = *granted;
-  } else if (granted.error().code == Code::kDeadlineExceeded) {
-    *result = CUDA_ERROR_SYSTEM_NOT_READY;
-  } else {
-    *result = granted.error().code == Code::kUnavailable ? CUDA_ERROR_INVALID_HANDLE
-                                                         : CUDA_ERROR_OPERATING_SYSTEM;
-  }
-  return nullptr;
+  };
+  auto client = ShareClient::Connect(token);
+  if (!client.ok()) return refused(client.error());
+  auto import = std::make_unique<Import>(token, std::move(*client));
+  auto grant = import->client.Ask(token, Deadline::InMs(kAskMs));
+  if (!grant.ok()) return refused(grant.error());
+  import->grant = std::move(*grant);
+  return import;
 }
 
 CUresult Imports::Map(std::unique_ptr<Import> import, CUdeviceptr* out) {
@@ -44,40 +46,39 @@ CUresult Imports::Map(std::unique_ptr<Import> import, CUdeviceptr* out) {
   CUresult r = driver_.ctx_get_current(&import->context);
   if (r == CUDA_SUCCESS) r = driver_.ctx_get_device(&import->user_device);
   if (r != CUDA_SUCCESS) return r;
-  const int ordinal = OrdinalOf(import->uuid);
+  const int ordinal = OrdinalOf(import->grant.uuid);
   import->device = ordinal < 0 ? import->user_device : ordinal;
-  r = driver_.mem_address_reserve(&import->range, import->range_bytes, 0, 0, 0);
+  r = driver_.mem_address_reserve(&import->range, import->grant.range_bytes, 0, 0, 0);
   if (r != CUDA_SUCCESS) return r;
-  if (r = MapPieces(*import); r != CUDA_SUCCESS) {
-    driver_.mem_address_free(import->range, import->range_bytes);
+  if (r = MapPieces(*import, import->grant.pieces); r != CUDA_SUCCESS) {
+    driver_.mem_address_free(import->range, import->grant.range_bytes);
     return r;
   }
-  *out = import->range + import->offset;
+  import->grant.pieces.clear();
+  *out = import->range + import->grant.offset;
   MutexLock lock(mu_);
   import->number = ++last_number_;
   imports_.emplace(import->range, std::move(import));
   return CUDA_SUCCESS;
 }
 
-CUresult Imports::MapPieces(Import& import) {
+CUresult Imports::MapPieces(Import& import, std::span<const SharePiece> pieces) {
+  ScopedRelaxedCapture relaxed(driver_);
   Bytes at = 0;
   CUresult r = CUDA_SUCCESS;
-  for (Import::Handle& h : import.handles) {
+  for (const SharePiece& piece : pieces) {
+    CUmemGenericAllocationHandle handle = 0;
     // The descriptor travels as a pointer that is no pointer: the driver's convention.
-    void* descriptor = reinterpret_cast<void*>(intptr_t(h.descriptor.get()));
-    r = driver_.mem_import(&h.handle, descriptor, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
-    h.descriptor.Reset();
+    void* descriptor = reinterpret_cast<void*>(intptr_t(piece.descriptor.get()));
+    r = driver_.mem_import(&handle, descriptor, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+    if (r != CUDA_SUCCESS) break;
+    r = driver_.mem_map(import.range + at, piece.bytes, 0, handle, 0);
     if (r != CUDA_SUCCESS) {
-      h.handle = 0;
+      driver_.mem_release(handle);
       break;
     }
-    r = driver_.mem_map(import.range + at, h.bytes, 0, h.handle, 0);
-    if (r != CUDA_SUCCESS) {
-      driver_.mem_release(h.handle);
-      h.handle = 0;
-      break;
-    }
-    at += h.bytes;
+    import.handles.push_back({piece.bytes, handle});
+    at += piece.bytes;
   }
   CUmemAccessDesc access[2]{};
   for (CUmemAccessDesc& a : access) {
@@ -88,7 +89,7 @@ CUresult Imports::MapPieces(Import& import) {
   access[1].location.id = import.device;
   const size_t devices = import.device == import.user_device ? 1 : 2;
   if (r == CUDA_SUCCESS) {
-    r = driver_.mem_set_access(import.range, import.range_bytes, access, devices);
+    r = driver_.mem_set_access(import.range, import.grant.range_bytes, access, devices);
   }
   if (r != CUDA_SUCCESS) Unmap(import);
   return r;
@@ -97,19 +98,17 @@ CUresult Imports::MapPieces(Import& import) {
 void Imports::Unmap(Import& import) {
   ScopedRelaxedCapture relaxed(driver_);
   Bytes at = 0;
-  for (Import::Handle& h : import.handles) {
-    if (h.handle != 0) {
-      driver_.mem_unmap(import.range + at, h.bytes);
-      driver_.mem_release(h.handle);
-      h.handle = 0;
-    }
+  for (const Import::Handle& h : import.handles) {
+    driver_.mem_unmap(import.range + at, h.bytes);
+    driver_.mem_release(h.handle);
     at += h.bytes;
   }
+  import.handles.clear();
 }
 
 void Imports::Drop(std::unique_ptr<Import> import) {
   Unmap(*import);
-  driver_.mem_address_free(import->range, import->range_bytes);
+  driver_.mem_address_free(import->range, import->grant.range_bytes);
   // The connection ends with it, and with that the exporter's hold.
 }
 
@@ -120,7 +119,7 @@ std::optional<CUdeviceptr> Imports::OpenAgain(const Token& token) {
   for (auto& [base, import] : imports_) {
     if (import->context != current || memcmp(&import->token, &token, sizeof token) != 0) continue;
     ++import->users;
-    return base + import->offset;
+    return base + import->grant.offset;
   }
   return std::nullopt;
 }
@@ -132,8 +131,8 @@ std::optional<CUresult> Imports::Close(CUdeviceptr ptr) {
     auto it = imports_.upper_bound(ptr);
     if (it == imports_.begin()) return std::nullopt;
     Import& import = *(--it)->second;
-    if (ptr - import.range >= import.range_bytes) return std::nullopt;
-    if (ptr != import.range + import.offset) return CUDA_ERROR_INVALID_VALUE;
+    if (ptr - import.range >= import.grant.range_bytes) return std::nullopt;
+    if (ptr != import.range + import.grant.offset) return CUDA_ERROR_INVALID_VALUE;
     if (--import.users != 0) return CUDA_SUCCESS;
     last = std::move(it->second);
     imports_.erase(it);
@@ -148,10 +147,10 @@ std::optional<AllocationView> Imports::Find(CUdeviceptr ptr) const {
   auto it = imports_.upper_bound(ptr);
   if (it == imports_.begin()) return std::nullopt;
   const Import& import = *(--it)->second;
-  const CUdeviceptr base = import.range + import.offset;
-  if (ptr < base || ptr - base >= import.bytes) return std::nullopt;
-  return AllocationView{base,           import.bytes,  import.device,
-                        import.context, import.number, !import.out};
+  const CUdeviceptr base = import.range + import.grant.offset;
+  if (ptr < base || ptr - base >= import.grant.bytes) return std::nullopt;
+  return AllocationView{base,           import.grant.bytes, import.device,
+                        import.context, import.number,      !import.out.load()};
 }
 
 void Imports::ForgetContext(CUcontext context) {
@@ -178,42 +177,47 @@ std::vector<Imports::Import*> Imports::All() const {
 }
 
 void Imports::Say(wire::ShareWord word) {
-  for (Import* import : All()) SayTo(*import, word, Deadline::InMs(100));
+  for (Import* import : All()) (void)import->client.Say(word, Deadline::InMs(kWordMs));
 }
 
-void Imports::LetGo(Deadline by) {
+void Imports::LetGo() {
   for (Import* import : All()) {
-    if (import->out || SayTo(*import, wire::ShareWord::kMayLetGo, by) != wire::ShareWord::kYes) {
-      continue;
-    }
+    if (import->out.load()) continue;
+    if (!import->client.Say(wire::ShareWord::kMayLetGo, Deadline::InMs(kWordMs))) continue;
     Unmap(*import);
-    import->out = true;
-    SayTo(*import, wire::ShareWord::kLetGo, by);
+    import->out.store(true);
+    (void)import->client.Say(wire::ShareWord::kLetGo, Deadline::InMs(kWordMs));
   }
 }
 
 Result<void> Imports::TakeBack(Deadline by) {
   for (Import* import : All()) {
-    if (!import->out) continue;
-    const Bytes range_bytes = import->range_bytes;
-    const auto granted = Request(*import, by);
-    const int pid = import->token.pid;
-    if (!granted.ok() && granted.error().code == Code::kDeadlineExceeded) {
-      // The answer may still come, to a question that nobody asks any more.
-      auto again = ConnectTo(import->token);
-      if (again.ok()) import->channel = std::move(*again);
+    if (!import->out.load()) continue;
+    if (auto taken = TakeBackOne(*import, by); !taken.ok()) return taken;
+  }
+  return {};
+}
+
+Result<void> Imports::TakeBackOne(Import& import, Deadline by) {
+  const int pid = import.token.pid;
+  const auto grant = import.client.Ask(import.token, by);
+  if (!grant.ok()) {
+    const Error& e = grant.error();
+    if (e.code == Code::kDeadlineExceeded) {
       return MakeError(Code::kFailedPrecondition, "EXPORTER_PAUSED",
                        "memory imported from process %d is out; resume that one as well", pid);
     }
-    if (!granted.ok() || *granted != CUDA_SUCCESS || import->range_bytes != range_bytes) {
-      return MakeError(Code::kDataLoss, "EXPORTER_GONE",
-                       "memory imported from process %d has gone with it", pid);
-    }
-    if (const CUresult r = MapPieces(*import); r != CUDA_SUCCESS) {
-      return CudaError(driver_, r, "mapping memory of process %d again", pid);
-    }
-    import->out = false;
+    if (e.code != Code::kUnavailable && e.cuda != CUDA_ERROR_INVALID_VALUE) return e;
   }
+  if (!grant.ok() || grant->range_bytes != import.grant.range_bytes ||
+      grant->offset != import.grant.offset) {
+    return MakeError(Code::kDataLoss, "EXPORTER_GONE",
+                     "memory imported from process %d has gone with it", pid);
+  }
+  if (const CUresult r = MapPieces(import, grant->pieces); r != CUDA_SUCCESS) {
+    return CudaError(driver_, r, "mapping memory of process %d again", pid);
+  }
+  import.out.store(false);
   return {};
 }
 

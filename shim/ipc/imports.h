@@ -5,16 +5,25 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
+#include "common/bytes.h"
 #include "common/deadline.h"
+#include "common/fd.h"
 #include "common/mutex.h"
-#include "proto/channel.h"
+#include "proto/wire.h"
 #include "shim/cuda/driver.h"
 #include "shim/heap/heap.h"
 #include "shim/ipc/token.h"
 
 namespace parkade::shim {
+
+// One physical handle of an exporter, as a descriptor.
+struct SharePiece {
+  Bytes bytes;
+  Fd descriptor;
+};
 
 class Imports {
  public:
@@ -41,19 +50,22 @@ class Imports {
   // The context is gone: so are its imports.
   void ForgetContext(CUcontext context) EXCLUDES(mu_);
 
-  // --- around a pause; operation thread, gate closed and GPU idle ---
+  // --- around a pause; operation thread, with the gate closed: nobody opens or closes meanwhile
+  // ---
 
   // Tells the exporters whether this process is about to pause.
   void Say(wire::ShareWord word) EXCLUDES(mu_);
   // Unmaps what belongs to exporters that pause as well; their memory can then leave HBM.
-  void LetGo(Deadline by) EXCLUDES(mu_);
+  void LetGo() EXCLUDES(mu_);
   // Maps all of that again at its addresses, as soon as each exporter has its bytes back.
-  // FAILED_PRECONDITION EXPORTER_PAUSED at the deadline, DATA_LOSS EXPORTER_GONE; what has been
-  // mapped stays so, and the call may be made again.
+  // FAILED_PRECONDITION EXPORTER_PAUSED at the deadline, DATA_LOSS EXPORTER_GONE when exporter or
+  // allocation is no more, or what the driver or the connection said; what has been mapped stays
+  // so, and the call may be made again.
   Result<void> TakeBack(Deadline by) EXCLUDES(mu_);
 
  private:
-  CUresult MapPieces(Import& import);
+  CUresult MapPieces(Import& import, std::span<const SharePiece> pieces);
+  Result<void> TakeBackOne(Import& import, Deadline by);
   void Unmap(Import& import);
   void Drop(std::unique_ptr<Import> import);
   std::vector<Import*> All() const EXCLUDES(mu_);

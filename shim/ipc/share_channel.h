@@ -1,6 +1,9 @@
 // ShareChannel: a connection between two shims, which a forked child lets go of.
 #pragma once
 
+#include <sys/socket.h>
+#include <unistd.h>
+
 #include <utility>
 
 #include "proto/channel.h"
@@ -21,5 +24,14 @@ class ShareChannel : public wire::Channel {
     return *this;
   }
 };
+
+// Whether the other side is this user, or root: nobody else gets at this process's memory, or gives
+// it any.
+inline bool IsSameUser(int socket) {
+  ucred peer{};
+  socklen_t size = sizeof peer;
+  return getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 &&
+         (peer.uid == geteuid() || peer.uid == 0);
+}
 
 }  // namespace parkade::shim

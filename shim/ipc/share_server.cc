@@ -5,11 +5,8 @@
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/random.h>
-#include <sys/socket.h>
-#include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
-
-#include <cstddef>
 
 #include "common/log.h"
 #include "shim/cuda/cuda_error.h"
@@ -18,16 +15,11 @@
 namespace parkade::shim {
 namespace {
 
-constexpr uint64_t kAnswerMs = 5000;  // for an importer to take an answer
+// For an importer to take an answer. It asks one thing at a time, so there is room for each; one
+// that has none is no importer, and must not hold up the others.
+constexpr uint64_t kAnswerMs = 100;
+constexpr int kDeafMs = 1000;     // without descriptors for new importers
 constexpr int kLookAgainMs = 20;  // whether paused bytes are back, while somebody waits for them
-
-// Nobody but this user, or root, may map this process's memory.
-bool IsAllowed(int socket) {
-  ucred peer{};
-  socklen_t size = sizeof peer;
-  return getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 &&
-         (peer.uid == geteuid() || peer.uid == 0);
-}
 
 }  // namespace
 
@@ -69,13 +61,10 @@ Result<void> ShareServer::Open() {
   if (getrandom(self.server.data(), self.server.size(), 0) != ssize_t(self.server.size())) {
     return OsError(errno, "naming the socket for CUDA IPC");
   }
-  sockaddr_un at{};
-  at.sun_family = AF_UNIX;
-  const std::string name = self.SocketName();
-  memcpy(at.sun_path + 1, name.data(), name.size());  // the leading NUL: abstract
+  sockaddr_un at;
+  const socklen_t length = self.Address(&at);
   listener_.Reset(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   wake_.Reset(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  const socklen_t length = socklen_t(offsetof(sockaddr_un, sun_path) + 1 + name.size());
   if (!listener_ || !wake_ ||
       bind(listener_.get(), reinterpret_cast<sockaddr*>(&at), length) != 0 ||
       listen(listener_.get(), 64) != 0) {
@@ -95,23 +84,35 @@ bool ShareServer::IsOwn(const Token& token) const {
   return self_ && self_->server == token.server;
 }
 
-bool ShareServer::WaitForImporters(Deadline by) {
+bool ShareServer::WaitForImporters(Deadline by, const std::atomic<bool>& cancel) {
+  constexpr uint64_t kLookMs = 20;  // a cancel raises no wake-up
   MutexLock lock(mu_);
-  while (waited_for_ != 0 && !by.Passed()) changed_.WaitUntil(mu_, by);
+  while (waited_for_ != 0 && !by.Passed() && !cancel.load(std::memory_order_acquire)) {
+    changed_.WaitUntil(mu_, by.LeftNs() < kLookMs * 1'000'000 ? by : Deadline::InMs(kLookMs));
+  }
   return waited_for_ == 0;
 }
 
 void ShareServer::Work(void* self) { static_cast<ShareServer*>(self)->Run(); }
 
 void ShareServer::Run() {
+  Deadline deaf_until = Deadline::InMs(0);
   while (!stop_.load(std::memory_order_acquire)) {
-    std::vector<pollfd> polled{{listener_.get(), POLLIN, 0}, {wake_.get(), POLLIN, 0}};
+    const bool deaf = !deaf_until.Passed();
+    std::vector<pollfd> polled{{listener_.get(), short(deaf ? 0 : POLLIN), 0},
+                               {wake_.get(), POLLIN, 0}};
     bool anybody_waits = false;
     for (const Import& import : imports_) {
       polled.push_back({import.channel.fd(), POLLIN, 0});
       anybody_waits |= import.asked.has_value();
     }
-    if (poll(polled.data(), polled.size(), anybody_waits ? kLookAgainMs : -1) < 0) continue;
+    const int patience = anybody_waits ? kLookAgainMs : deaf ? kDeafMs : -1;
+    if (poll(polled.data(), polled.size(), patience) < 0) {
+      // Interrupted, or the process may no longer open as many files as are polled.
+      for (pollfd& p : polled) p.revents = 0;
+      const timespec pause{0, kLookAgainMs * 1'000'000};
+      clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, nullptr);
+    }
     for (size_t i = imports_.size(); i-- > 0;) {
       Import& import = imports_[i];
       const bool goes_on =
@@ -120,14 +121,16 @@ void ShareServer::Run() {
       LetGo(import);
       imports_.erase(imports_.begin() + ptrdiff_t(i));
     }
-    if (polled[0].revents != 0) Accept();
+    if (polled[0].revents != 0 && !Accept()) deaf_until = Deadline::InMs(kDeafMs);
     Publish();
   }
 }
 
-void ShareServer::Accept() {
+bool ShareServer::Accept() {
   Fd socket(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-  if (socket && IsAllowed(socket.get())) imports_.push_back({ShareChannel(std::move(socket)), {}});
+  if (!socket) return false;
+  if (IsSameUser(socket.get())) imports_.push_back({ShareChannel(std::move(socket)), {}});
+  return true;
 }
 
 bool ShareServer::Hear(Import& import) {
@@ -137,24 +140,28 @@ bool ShareServer::Hear(Import& import) {
   wire::ShareOpen open;
   wire::ShareNote note;
   if (packet->Read(&open)) {
-    if (open.version != wire::kVersion || import.holds) return false;
+    if (open.version != wire::kVersion) return false;
+    LetGo(import);  // of an importer that could not map what it was given
     import.asked = open;
     return true;
   }
   if (!packet->Read(&note) || !wire::IsShareWord(note.word)) return false;
+  const uint64_t op_id = note.header.op_id;
   switch (wire::ShareWord(note.word)) {
     case wire::ShareWord::kPrepared:
       import.prepared = true;
-      return true;
+      Publish();  // before the answer: this process may evict as soon as all have theirs
+      return Note(import, op_id, wire::ShareWord::kYes);
     case wire::ShareWord::kRunning:
       import.prepared = false;
       return true;
     case wire::ShareWord::kMayLetGo:
-      return Note(import, pausing_.load(std::memory_order_acquire) ? wire::ShareWord::kYes
-                                                                   : wire::ShareWord::kNo);
+      return Note(
+          import, op_id,
+          pausing_.load(std::memory_order_acquire) ? wire::ShareWord::kYes : wire::ShareWord::kNo);
     case wire::ShareWord::kLetGo:
       LetGo(import);
-      return Note(import, wire::ShareWord::kYes);
+      return Note(import, op_id, wire::ShareWord::kYes);
     case wire::ShareWord::kYes:
     case wire::ShareWord::kNo:
       break;
@@ -168,7 +175,7 @@ bool ShareServer::Answer(Import& import) {
     case Heap::Holding::kOut:
       return true;  // later
     case Heap::Holding::kGone: {
-      auto refused = wire::Make<wire::ShareGrant>();
+      auto refused = wire::Make<wire::ShareGrant>(import.asked->header.op_id);
       refused.cuda = CUDA_ERROR_INVALID_VALUE;
       import.asked.reset();
       return import.channel.Send(refused, Deadline::InMs(kAnswerMs)).ok();
@@ -186,7 +193,7 @@ bool ShareServer::Answer(Import& import) {
 
 bool ShareServer::Grant(Import& import, const wire::ShareOpen& open, const Heap::Shared& shared) {
   ScopedRelaxedCapture relaxed(driver_);
-  auto grant = wire::Make<wire::ShareGrant>();
+  auto grant = wire::Make<wire::ShareGrant>(open.header.op_id);
   std::vector<Fd> descriptors;
   for (const Piece& piece : shared.pieces) {
     int fd = -1;
@@ -211,9 +218,11 @@ bool ShareServer::Grant(Import& import, const wire::ShareOpen& open, const Heap:
   grant.offset = shared.offset;
   grant.bytes = shared.bytes;
   const Deadline by = Deadline::InMs(kAnswerMs);
-  if (!import.channel.Send(grant, by).ok() || grant.cuda != CUDA_SUCCESS) return false;
+  if (grant.cuda != CUDA_SUCCESS) LetGo(import);  // it may ask again
+  if (!import.channel.Send(grant, by).ok()) return false;
+  if (grant.cuda != CUDA_SUCCESS) return true;
   for (size_t at = 0; at < descriptors.size(); at += wire::kMaxPieces) {
-    auto pieces = wire::Make<wire::SharePieces>();
+    auto pieces = wire::Make<wire::SharePieces>(open.header.op_id);
     int fds[wire::kMaxPieces];
     while (pieces.count < wire::kMaxPieces && at + pieces.count < descriptors.size()) {
       pieces.bytes[pieces.count] = shared.pieces[at + pieces.count].bytes;
@@ -225,8 +234,8 @@ bool ShareServer::Grant(Import& import, const wire::ShareOpen& open, const Heap:
   return true;
 }
 
-bool ShareServer::Note(Import& import, wire::ShareWord word) {
-  auto note = wire::Make<wire::ShareNote>();
+bool ShareServer::Note(Import& import, uint64_t op_id, wire::ShareWord word) {
+  auto note = wire::Make<wire::ShareNote>(op_id);
   note.word = uint32_t(word);
   return import.channel.Send(note, Deadline::InMs(kAnswerMs)).ok();
 }

@@ -37,8 +37,9 @@ class ShareServer {
 
   // From now on importers that ask whether they may let go are told so.
   void SetPausing(bool pausing) { pausing_.store(pausing, std::memory_order_release); }
-  // Waits until every importer that has said kPrepared has let go or ended; false at the deadline.
-  bool WaitForImporters(Deadline by) EXCLUDES(mu_);
+  // Waits until every importer that has said kPrepared has let go or ended; false at the deadline,
+  // or soon after `cancel` became true.
+  bool WaitForImporters(Deadline by, const std::atomic<bool>& cancel) EXCLUDES(mu_);
 
  private:
   // An importer's connection. The thread's own, but for what `mu_` guards.
@@ -54,12 +55,13 @@ class ShareServer {
   static void Work(void* self);
   void Run();
   Result<void> Open() REQUIRES(mu_);
-  void Accept();
+  // False: there is no descriptor for one more.
+  bool Accept();
   // False: the connection is over.
   bool Hear(Import& import);
   bool Answer(Import& import);
   bool Grant(Import& import, const wire::ShareOpen& open, const Heap::Shared& shared);
-  bool Note(Import& import, wire::ShareWord word);
+  bool Note(Import& import, uint64_t op_id, wire::ShareWord word);
   void LetGo(Import& import);
   void Publish() EXCLUDES(mu_);
 

@@ -2,8 +2,11 @@
 #pragma once
 
 #include <cuda.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <optional>
@@ -22,15 +25,18 @@ struct Token {
   int32_t pid;                           // of the exporter, for messages
   uint32_t zero[5];
 
-  // The abstract socket's name, without its leading NUL byte.
-  std::string SocketName() const {
+  // The exporter's socket: abstract, "parkade-ipc-" and 32 hexadecimal digits. Returns its length.
+  socklen_t Address(sockaddr_un* address) const {
     constexpr char kDigits[] = "0123456789abcdef";
     std::string name = "parkade-ipc-";
     for (const unsigned char byte : server) {
       name += kDigits[byte >> 4];
       name += kDigits[byte & 15];
     }
-    return name;
+    *address = {};
+    address->sun_family = AF_UNIX;
+    memcpy(address->sun_path + 1, name.data(), name.size());  // the leading NUL makes it abstract
+    return socklen_t(offsetof(sockaddr_un, sun_path) + 1 + name.size());
   }
 };
 static_assert(std::is_trivially_copyable_v<Token> && sizeof(Token) == sizeof(CUipcMemHandle));

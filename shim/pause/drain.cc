@@ -77,7 +77,7 @@ Result<void> Drain::Run(Deadline by, const std::atomic<bool>& cancel, int* devic
     return cancel.load(std::memory_order_acquire)
                ? MakeError(Code::kCancelled, "CANCELLED", "cancelled while device %d drained",
                            w.entry.device)
-               : Explain(start_ns, nullptr, device);
+               : Explain(start_ns, device);
   };
   // First the waiters of an earlier, given up drain: more threads would pile up behind a hung GPU.
   // They know nothing of work that was submitted since, so their end is not that of this drain.
@@ -113,7 +113,7 @@ Result<void> Drain::Run(Deadline by, const std::atomic<bool>& cancel, int* devic
   return result;
 }
 
-Error Drain::Explain(uint64_t since_ns, const char* first, int* device) {
+Error Drain::Explain(uint64_t since_ns, int* device) {
   constexpr uint64_t kSurveyMs = 500;
   const Deadline by = Deadline::InMs(kSurveyMs);
   std::string busy;
@@ -129,9 +129,8 @@ Error Drain::Explain(uint64_t since_ns, const char* first, int* device) {
   }
   if (busy.empty()) busy = "device " + std::to_string(std::max(*device, 0)) + " works";
   const double seconds = double(MonotonicNs() - since_ns) / 1e9;
-  return MakeError(Code::kFailedPrecondition, "BUSY", "after %.1f s %s%s%s; nothing has changed",
-                   seconds, first == nullptr ? "" : first, first == nullptr ? "" : "; ",
-                   busy.c_str());
+  return MakeError(Code::kFailedPrecondition, "BUSY", "after %.1f s %s; nothing has changed",
+                   seconds, busy.c_str());
 }
 
 }  // namespace parkade::shim

@@ -28,9 +28,9 @@ class Drain {
   Result<void> Run(Deadline by, const std::atomic<bool>& cancel, int* device);
 
   // BUSY: which device and which of its streams have worked for how long since `since_ns`
-  // (CLOCK_MONOTONIC), beginning with `first` where given. Before the gate opens again; half a
-  // second at most.
-  Error Explain(uint64_t since_ns, const char* first, int* device);
+  // (CLOCK_MONOTONIC). Half a second at most. No thread may be inside a gated call, which could be
+  // destroying a stream; captures are held back by it.
+  Error Explain(uint64_t since_ns, int* device);
 
  private:
   struct Waiter;

@@ -96,13 +96,18 @@ void Freezer::SetState(ProcessState state) {
 }
 
 Result<void> Freezer::Run() {
-  exports_.SetPausing(false);
-  if (auto taken = imports_.TakeBack(Deadline::InMs(kTakeBackMs)); !taken.ok()) {
-    ledger_.AddWarning(taken.error().what);
-    SetState(ProcessState::kPartlyMoved);
-    return taken;
+  if (shares_) {
+    if (auto taken = imports_.TakeBack(Deadline::InMs(kTakeBackMs)); !taken.ok()) {
+      ledger_.AddWarning(taken.error().what);
+      if (IsContextLost(taken.error().cuda)) {
+        GiveUp();
+      } else {
+        SetState(ProcessState::kPartlyMoved);
+      }
+      return Explained(taken);
+    }
   }
-  imports_.Say(wire::ShareWord::kRunning);
+  EndSharing();
   files_ = {};
   ledger_.SetHostPool(pool_.held());
   ledger_.SetGateMode(std::nullopt);
@@ -131,6 +136,7 @@ Freezer::Outcome Freezer::Prepare(Deadline drain_by, const GateOrder& order) {
     return outcome;
   }
   if (order.mode == wire::GateMode::kClosed) {
+    shares_ = true;
     exports_.SetPausing(true);
     imports_.Say(wire::ShareWord::kPrepared);
   }
@@ -145,17 +151,17 @@ Result<void> Freezer::Close(Deadline by, Outcome* outcome) {
     const uint64_t start_ns = MonotonicNs();
     const Result<void> closed = Gate::Close(by, abort_requested_);
     outcome->stats.gate_ns += MonotonicNs() - start_ns;
-    if (!closed.ok()) return Unclosed(closed.error(), start_ns, outcome);
+    if (!closed.ok()) return Unclosed(closed.error(), start_ns);
     if (auto drained = Drained(by, outcome); !drained.ok()) return drained;
   } while (!Gate::Seal());
   return {};
 }
 
-Error Freezer::Unclosed(const Error& error, uint64_t since_ns, Outcome* outcome) {
-  Gate::StopYielding();  // the survey may find no capture, so none may begin now
-  // Nothing may be asked of a stream while one captures.
-  if (!Gate::IsClosed() || error.code == Code::kCancelled) return error;
-  return drain_.Explain(since_ns, error.what, &outcome->device);
+Error Freezer::Unclosed(const Error& error, uint64_t since_ns) {
+  if (std::string_view(error.reason) != "BUSY") return error;
+  // Which streams work is not asked: the thread may be destroying one of them, or their context.
+  return MakeError(error.code, "BUSY", "%s for %.1f s; nothing has changed", error.what,
+                   double(MonotonicNs() - since_ns) / 1e9);
 }
 
 Result<void> Freezer::Drained(Deadline by, Outcome* outcome) {
@@ -171,7 +177,7 @@ Freezer::Outcome Freezer::LetThrough(Deadline drain_by, Deadline arrival_by) {
   const uint64_t start_ns = MonotonicNs();
   const Result<bool> passed = Gate::LetOne(arrival_by, drain_by, abort_requested_);
   if (!passed.ok()) {
-    outcome.result = Unclosed(passed.error(), start_ns, &outcome);
+    outcome.result = Unclosed(passed.error(), start_ns);
   } else if (*passed) {
     outcome.stats.let_through = 1;
     outcome.result = Drained(drain_by, &outcome);
@@ -210,9 +216,8 @@ Result<void> Freezer::Evict(uint64_t op_id, const EvictionPlan& plan, Outcome* o
   stage_bytes_ = plan.chunk_bytes;
   if (gate_order_.mode == wire::GateMode::kClosed) {
     // Every process of the group is prepared: what two of them map leaves HBM with both. Undo: Run.
-    const Deadline by = Deadline::InMs(kLetGoMs);
-    imports_.LetGo(by);
-    exports_.WaitForImporters(by);
+    imports_.LetGo();
+    exports_.WaitForImporters(Deadline::InMs(kLetGoMs), abort_requested_);
   }
   // From here on every range is ours; Settle hands them back in each way out.
   const std::vector<Range*> ranges = heap_.BeginEviction();
@@ -270,7 +275,15 @@ void Freezer::UndoEviction(const std::vector<Range*>& ranges) {
   }
 }
 
+void Freezer::EndSharing() {
+  if (!shares_) return;
+  shares_ = false;
+  exports_.SetPausing(false);
+  imports_.Say(wire::ShareWord::kRunning);
+}
+
 void Freezer::GiveUp() {
+  EndSharing();
   ledger_.SetGateMode(std::nullopt);
   SetState(ProcessState::kFailed);
   Gate::Open();

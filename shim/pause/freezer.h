@@ -87,11 +87,13 @@ class Freezer {
   Result<void> Close(Deadline by, Outcome* outcome);
   Result<void> Drained(Deadline by, Outcome* outcome);
   // What the error of a gate that did not close becomes: which streams are at work since when.
-  Error Unclosed(const Error& error, uint64_t since_ns, Outcome* outcome);
+  static Error Unclosed(const Error& error, uint64_t since_ns);
   void SetState(wire::ProcessState state);
   // Every byte of the heap is in HBM: takes back what was imported and lets the process go on. On
   // an error it stays as kPartlyMoved.
   Result<void> Run();
+  // Tells importers and exporters that this process no longer pauses. Gate closed.
+  void EndSharing();
   // The context is lost. Nothing will ever run in it: the application is to hear that from the
   // driver rather than to wait here for good. What is out is unmapped, so no wrong byte can be
   // read.
@@ -110,6 +112,7 @@ class Freezer {
   Mover mover_;
 
   wire::ProcessState state_ = wire::ProcessState::kRunning;
+  bool shares_ = false;    // others have been told that this process pauses
   GateOrder gate_order_;   // of the pause under way or in force
   DirectFiles files_;      // hold backups while paused
   Bytes stage_bytes_ = 0;  // host memory that moving to and from them may use

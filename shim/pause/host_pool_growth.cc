@@ -67,6 +67,8 @@ void HostPool::EndGrowth() {
     growth_.ended = true;
   }
   threads_.clear();
+  MutexLock lock(mu_);
+  growth_.error.reset();  // of this growth; a later Take tries for itself
 }
 
 // What no thread has taken yet.

@@ -117,7 +117,7 @@ void FakeDriver::Unreference(CUmemGenericAllocationHandle number) {
   const auto it = handles_.find(number);
   if (--it->second.references > 0) return;
   close(it->second.fd);
-  used_[it->second.prop.location.id] -= it->second.bytes;
+  if (!it->second.imported) used_[it->second.prop.location.id] -= it->second.bytes;
   handles_.erase(it);
 }
 

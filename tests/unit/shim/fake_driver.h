@@ -78,8 +78,9 @@ class FakeDriver {
     int fd;
     Bytes bytes;
     CUmemAllocationProp prop;
-    int references;  // the creator's and one for each mapping
-    bool released;   // by its creator
+    int references;         // the creator's and one for each mapping
+    bool released;          // by its creator
+    bool imported = false;  // another handle's memory, which is counted there
   };
   struct Mapping {
     Bytes bytes;

@@ -1,5 +1,6 @@
 // FakeDriver's memory: native by mmap, handles by memfd, addresses by reservations.
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "tests/unit/shim/fake_state.h"
@@ -116,6 +117,26 @@ struct FakeMemoryCalls {
     fake->Unreference(handle);
     return CUDA_SUCCESS;
   }
+  static CUresult Export(void* out, CUmemGenericAllocationHandle handle, CUmemAllocationHandleType,
+                         unsigned long long) {
+    MutexLock lock(fake->mu_);
+    if (auto r = fake->Begin("cuMemExportToShareableHandle"); r != CUDA_SUCCESS) return r;
+    const auto it = fake->handles_.find(handle);
+    if (it == fake->handles_.end()) return CUDA_ERROR_INVALID_VALUE;
+    *static_cast<int*>(out) = dup(it->second.fd);
+    return CUDA_SUCCESS;
+  }
+  static CUresult Import(CUmemGenericAllocationHandle* out, void* descriptor,
+                         CUmemAllocationHandleType) {
+    MutexLock lock(fake->mu_);
+    if (auto r = fake->Begin("cuMemImportFromShareableHandle"); r != CUDA_SUCCESS) return r;
+    const int fd = dup(int(reinterpret_cast<intptr_t>(descriptor)));
+    struct stat file;
+    if (fd < 0 || fstat(fd, &file) != 0) return fake->Mistake(CUDA_ERROR_INVALID_VALUE);
+    *out = ++fake->last_handle_;
+    fake->handles_[*out] = {fd, Bytes(file.st_size), {}, 1, false, true};
+    return CUDA_SUCCESS;
+  }
   static CUresult Map(CUdeviceptr ptr, size_t bytes, size_t offset,
                       CUmemGenericAllocationHandle handle, unsigned long long) {
     MutexLock lock(fake->mu_);
@@ -174,6 +195,8 @@ void FillMemoryCalls(Driver& driver) {
   driver.mem_get_allocation_granularity = FakeMemoryCalls::Granularity;
   driver.mem_create = FakeMemoryCalls::Create;
   driver.mem_release = FakeMemoryCalls::Release;
+  driver.mem_export = FakeMemoryCalls::Export;
+  driver.mem_import = FakeMemoryCalls::Import;
   driver.mem_map = FakeMemoryCalls::Map;
   driver.mem_unmap = FakeMemoryCalls::Unmap;
   driver.mem_set_access = FakeMemoryCalls::SetAccess;
