@@ -1,4 +1,4 @@
-// Channel: one end of the Unix SOCK_SEQPACKET connection between a shim and the daemon.
+// Channel: whole packets with descriptors over a SOCK_SEQPACKET socket, between a shim and the daemon or two shims.
 #pragma once
 
 #include <cstring>

@@ -63,7 +63,7 @@ class Freezer {
   // kPrepared -> kRunning. Nothing to do when running or paused.
   Outcome Abort();
 
-  // Any thread: a Commit under way stops at its next chunk and undoes itself (CANCELLED).
+  // Any thread: a Prepare, LetThrough or Commit under way stops soon and undoes itself (CANCELLED).
   void RequestAbort() { abort_requested_.store(true, std::memory_order_release); }
   // Before the next Prepare or Commit begins, by whoever starts it; the calls themselves never
   // clear the request, so that one that came just before is not lost.
@@ -72,7 +72,8 @@ class Freezer {
   // kPaused or kPartlyMoved -> kRunning: creates all handles, then maps, copies in, opens the gate.
   // On error the process stays as it was with whole backups, but kFailed when the context is lost:
   // GPU_MEMORY (message has needed and free bytes), BACKUP_CORRUPT, BACKUP_MISSING, or what driver
-  // or disk said. Already kRunning: already. already.
+  // or disk said. kPartlyMoved with all of its own bytes in HBM when imported memory does not come
+  // back: EXPORTER_PAUSED, EXPORTER_GONE. Already kRunning: already.
   Outcome Resume(uint64_t op_id, uint64_t epoch = 0);
 
   // Gives pinned memory that holds no backup back to the system; gigabytes take a while.
@@ -86,7 +87,7 @@ class Freezer {
   // Closes and seals the gate with the GPU idle; the figures of gate and drain go to `outcome`.
   Result<void> Close(Deadline by, Outcome* outcome);
   Result<void> Drained(Deadline by, Outcome* outcome);
-  // What the error of a gate that did not close becomes: which streams are at work since when.
+  // What the error of a gate that did not close becomes: how long its thread has been inside.
   static Error Unclosed(const Error& error, uint64_t since_ns);
   void SetState(wire::ProcessState state);
   // Every byte of the heap is in HBM: takes back what was imported and lets the process go on. On
