@@ -1,4 +1,5 @@
-// Channel: whole packets with descriptors over a SOCK_SEQPACKET socket, between a shim and the daemon or two shims.
+// Channel: whole packets with descriptors over a Unix SOCK_SEQPACKET connection, between a shim and
+// the daemon or between two shims.
 #pragma once
 
 #include <cstring>

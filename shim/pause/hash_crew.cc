@@ -10,8 +10,8 @@
 namespace parkade::shim {
 namespace {
 
-// A thread hashes some 5 GB/s from memory that the GPU fills at the same time, and a link brings 55:
-// with 8 a pause ran at 76 % of the link, with 14 at 96 % (docs/benchmarks.md).
+// A thread hashes some 5 GB/s from memory that the GPU fills at the same time, and a link brings
+// 55: with 8 a pause ran at 76 % of the link, with 14 at 96 % (docs/benchmarks.md).
 constexpr size_t kMostThreads = 14;
 constexpr size_t kCoresForOthers = 2;
 
