@@ -112,6 +112,10 @@ Result<void> Channel::Receive(Packet* packet, Deadline by) {
   packet->size = size_t(n);
   const bool cut = (m.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0;
   const Header h = packet->size >= sizeof(Header) ? packet->header() : Header{};
+  if ((m.msg_flags & MSG_CTRUNC) != 0 && packet->fd_count <= kMaxFiles) {
+    return MakeError(Code::kResourceExhausted, "DESCRIPTORS",
+                     "no descriptor is left for what a packet brought (RLIMIT_NOFILE)");
+  }
   if (cut || h.magic != kMagic || h.size != packet->size || SizeOf(h.type) != packet->size) {
     return MakeError(Code::kInvalidArgument, "BAD_MESSAGE", "packet of %zd bytes is no message", n);
   }

@@ -51,7 +51,8 @@ class Channel {
 
   // Receives one packet; waits until `by` (DEADLINE_EXCEEDED). UNAVAILABLE (NO_PEER) at the end of
   // the connection; INVALID_ARGUMENT (BAD_MESSAGE) for a packet that is no message of ours, after
-  // which the connection is best closed. One receiver at a time.
+  // which the connection is best closed; RESOURCE_EXHAUSTED (DESCRIPTORS) when this process may
+  // open too few files, likewise. One receiver at a time.
   Result<void> Receive(Packet* packet, Deadline by);
 
  private:

@@ -127,9 +127,12 @@ void Agent::Serve(wire::Channel& channel) {
     auto packet = std::make_unique<wire::Packet>();
     if (!channel.Receive(packet.get(), Deadline::InMs(kAnswerMs)).ok()) return;
     prepared_since_ns = 0;  // it is not silent
+    const wire::Header header = packet->header();
     if (auto r = operations_.Queue(std::move(packet)); !r.ok()) {
       Log(LogLevel::kError, "%s", r.error().what);
-      return;
+      if (header.type == wire::Type::kAbort) return;  // Settle aborts on this thread
+      const wire::Reply refused = operations_.Refusal(header.op_id, r.error());
+      if (!channel.Send(refused, Deadline::InMs(kAnswerMs)).ok()) return;
     }
   }
 }

@@ -83,6 +83,12 @@ Result<void> Operations::Queue(std::unique_ptr<wire::Packet> packet) {
   return Push(std::move(packet));
 }
 
+wire::Reply Operations::Refusal(uint64_t op_id, const Error& error) const {
+  Freezer::Outcome outcome;
+  outcome.result = error;
+  return ToReply(op_id, outcome, freezer_.state());
+}
+
 void Operations::Nudge(uint64_t op_id) {
   uint64_t connection;
   {

@@ -35,6 +35,9 @@ class Operations {
   // stop and undo itself. On error nothing was queued.
   Result<void> Queue(std::unique_ptr<wire::Packet> packet);
 
+  // The Reply to a request that could not be queued.
+  wire::Reply Refusal(uint64_t op_id, const Error& error) const;
+
   // The daemon is gone: forgets what has not begun, undoes a Prepare or Commit under way, lets a
   // Resume finish, opens the gate of what was only prepared, and drops all replies. Does not wait.
   void Settle();

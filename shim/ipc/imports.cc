@@ -8,7 +8,6 @@
 namespace parkade::shim {
 namespace {
 
-constexpr uint64_t kAskMs = 60'000;
 // An exporter answers a word at once; one that is stopped keeps its memory where it is.
 constexpr uint64_t kWordMs = 1000;
 
@@ -24,8 +23,6 @@ std::unique_ptr<Imports::Import> Imports::Ask(const Token& token, CUresult* resu
   const auto refused = [result](const Error& e) -> std::unique_ptr<Import> {
     if (e.cuda != 0) {
       *result = CUresult(e.cuda);
-    } else if (e.code == Code::kDeadlineExceeded) {
-      *result = CUDA_ERROR_SYSTEM_NOT_READY;
     } else {
       *result =
           e.code == Code::kUnavailable ? CUDA_ERROR_INVALID_HANDLE : CUDA_ERROR_OPERATING_SYSTEM;
@@ -35,7 +32,7 @@ std::unique_ptr<Imports::Import> Imports::Ask(const Token& token, CUresult* resu
   auto client = ShareClient::Connect(token);
   if (!client.ok()) return refused(client.error());
   auto import = std::make_unique<Import>(token, std::move(*client));
-  auto grant = import->client.Ask(token, Deadline::InMs(kAskMs));
+  auto grant = import->client.Ask(token, Deadline::Never());
   if (!grant.ok()) return refused(grant.error());
   import->grant = std::move(*grant);
   return import;
@@ -190,35 +187,39 @@ void Imports::LetGo() {
   }
 }
 
-Result<void> Imports::TakeBack(Deadline by) {
+Result<void> Imports::TakeBack(Deadline by, std::vector<int>* gone) {
   for (Import* import : All()) {
     if (!import->out.load()) continue;
-    if (auto taken = TakeBackOne(*import, by); !taken.ok()) return taken;
+    const auto taken = TakeBackOne(*import, by);
+    if (!taken.ok()) return taken.error();
+    if (!*taken) gone->push_back(import->token.pid);
+    import->out.store(false);
   }
   return {};
 }
 
-Result<void> Imports::TakeBackOne(Import& import, Deadline by) {
+Result<bool> Imports::TakeBackOne(Import& import, Deadline by) {
   const int pid = import.token.pid;
   const auto grant = import.client.Ask(import.token, by);
   if (!grant.ok()) {
     const Error& e = grant.error();
     if (e.code == Code::kDeadlineExceeded) {
-      return MakeError(Code::kFailedPrecondition, "EXPORTER_PAUSED",
-                       "memory imported from process %d is out; resume that one as well", pid);
+      return MakeError(
+          Code::kFailedPrecondition, "EXPORTER_PAUSED",
+          "process %d, whose memory this one maps, does not give it back: it is paused "
+          "or stopped; resume both",
+          pid);
     }
-    if (e.code != Code::kUnavailable && e.cuda != CUDA_ERROR_INVALID_VALUE) return e;
+    if (e.code == Code::kUnavailable || e.cuda == CUDA_ERROR_INVALID_VALUE) return false;
+    return e;
   }
-  if (!grant.ok() || grant->range_bytes != import.grant.range_bytes ||
-      grant->offset != import.grant.offset) {
-    return MakeError(Code::kDataLoss, "EXPORTER_GONE",
-                     "memory imported from process %d has gone with it", pid);
+  if (grant->range_bytes != import.grant.range_bytes || grant->offset != import.grant.offset) {
+    return false;
   }
   if (const CUresult r = MapPieces(import, grant->pieces); r != CUDA_SUCCESS) {
     return CudaError(driver_, r, "mapping memory of process %d again", pid);
   }
-  import.out.store(false);
-  return {};
+  return true;
 }
 
 int Imports::OrdinalOf(const unsigned char (&uuid)[16]) const {

@@ -30,10 +30,10 @@ class Imports {
   Imports(const Driver& driver, ImplicitWait& wait);  // which outlive it
   ~Imports();
 
-  // Asks the exporter for the memory and waits until its bytes are in HBM, a minute at most.
-  // Application threads, gate not entered: the exporter may be paused, and so may this process
-  // meanwhile. Null with *result: INVALID_HANDLE when the exporter has ended, INVALID_VALUE when
-  // the allocation has been freed, OPERATING_SYSTEM, SYSTEM_NOT_READY past the minute.
+  // Asks the exporter for the memory and waits until its bytes are in HBM: at the exporter's gate,
+  // as it were, until that opens or the exporter ends. Application threads, gate not entered, since
+  // this process may pause meanwhile. Null with *result: INVALID_HANDLE when the exporter has
+  // ended, INVALID_VALUE when the allocation has been freed, OPERATING_SYSTEM.
   struct Import;
   std::unique_ptr<Import> Ask(const Token& token, CUresult* result);
   // Maps it where the current context can use it, and keeps it until it is closed. Gate entered.
@@ -58,14 +58,16 @@ class Imports {
   // Unmaps what belongs to exporters that pause as well; their memory can then leave HBM.
   void LetGo() EXCLUDES(mu_);
   // Maps all of that again at its addresses, as soon as each exporter has its bytes back.
-  // FAILED_PRECONDITION EXPORTER_PAUSED at the deadline, DATA_LOSS EXPORTER_GONE when exporter or
-  // allocation is no more, or what the driver or the connection said; what has been mapped stays
-  // so, and the call may be made again.
-  Result<void> TakeBack(Deadline by) EXCLUDES(mu_);
+  // FAILED_PRECONDITION EXPORTER_PAUSED at the deadline, or what the driver or the connection said;
+  // what has been mapped stays so, and the call may be made again. Memory whose exporter has ended
+  // or freed it meanwhile does not come back: nothing is at its addresses from then on, and its
+  // exporter's pid is added to `gone`.
+  Result<void> TakeBack(Deadline by, std::vector<int>* gone) EXCLUDES(mu_);
 
  private:
   CUresult MapPieces(Import& import, std::span<const SharePiece> pieces);
-  Result<void> TakeBackOne(Import& import, Deadline by);
+  // False: it is gone.
+  Result<bool> TakeBackOne(Import& import, Deadline by);
   void Unmap(Import& import);
   void Drop(std::unique_ptr<Import> import);
   std::vector<Import*> All() const EXCLUDES(mu_);

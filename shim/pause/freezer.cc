@@ -2,6 +2,7 @@
 #include "shim/pause/freezer.h"
 
 #include <algorithm>
+#include <string>
 #include <utility>
 
 #include "shim/pause/drain.h"
@@ -17,6 +18,9 @@ using wire::ProcessState;
 constexpr uint64_t kLetGoMs = 5000;
 // For exporters that are resumed in the same moment to have their bytes back.
 constexpr uint64_t kTakeBackMs = 30'000;
+// In an undo the exporter may be resumed only after this process has answered; who is then partly
+// moved is resumed with it.
+constexpr uint64_t kTakeBackInUndoMs = 200;
 
 // After one of these the driver refuses everything in the context, for good. DEINITIALIZED: the
 // process is in exit(), past the driver's own handler.
@@ -95,9 +99,17 @@ void Freezer::SetState(ProcessState state) {
   ledger_.SetState(state);
 }
 
-Result<void> Freezer::Run() {
+Result<void> Freezer::Run(uint64_t take_back_ms) {
   if (shares_) {
-    if (auto taken = imports_.TakeBack(Deadline::InMs(kTakeBackMs)); !taken.ok()) {
+    std::vector<int> gone;
+    const Result<void> taken = imports_.TakeBack(Deadline::InMs(take_back_ms), &gone);
+    // As native memory whose exporter has ended or freed it before its importers closed it: nobody
+    // may touch it any more. It is no reason to hold this process for good.
+    for (const int pid : gone) {
+      ledger_.AddWarning("memory imported from process " + std::to_string(pid) +
+                         " ended with it or was freed there, and is no longer mapped");
+    }
+    if (!taken.ok()) {
       ledger_.AddWarning(taken.error().what);
       if (IsContextLost(taken.error().cuda)) {
         GiveUp();
@@ -132,7 +144,7 @@ Freezer::Outcome Freezer::Prepare(Deadline drain_by, const GateOrder& order) {
   SetState(ProcessState::kPreparing);
   outcome.result = Close(drain_by, &outcome);
   if (!outcome.result.ok()) {
-    (void)Run();  // nothing was let go yet
+    (void)Run(kTakeBackInUndoMs);  // nothing was let go yet
     return outcome;
   }
   if (order.mode == wire::GateMode::kClosed) {
@@ -184,13 +196,13 @@ Freezer::Outcome Freezer::LetThrough(Deadline drain_by, Deadline arrival_by) {
     if (outcome.result.ok() && !Gate::Seal()) outcome.result = Close(drain_by, &outcome);
   }
   outcome.stats.pausable_bytes = heap_.Count().live;
-  if (!outcome.result.ok()) (void)Run();
+  if (!outcome.result.ok()) (void)Run(kTakeBackInUndoMs);
   return outcome;
 }
 
 Freezer::Outcome Freezer::Abort() {
   Outcome outcome;
-  if (state_ == ProcessState::kPrepared) outcome.result = Run();
+  if (state_ == ProcessState::kPrepared) outcome.result = Run(kTakeBackInUndoMs);
   return outcome;
 }
 
@@ -209,7 +221,7 @@ Freezer::Outcome Freezer::Commit(uint64_t op_id, const EvictionPlan& plan) {
 Result<void> Freezer::Evict(uint64_t op_id, const EvictionPlan& plan, Outcome* outcome) {
   auto files = DirectFiles::Adopt(plan.files);
   if (!files.ok()) {
-    (void)Run();
+    (void)Run(kTakeBackInUndoMs);
     return files.error();
   }
   files_ = std::move(*files);
@@ -224,7 +236,7 @@ Result<void> Freezer::Evict(uint64_t op_id, const EvictionPlan& plan, Outcome* o
   const auto order = OrderEviction(ranges, plan, files_.capacity());
   if (!order.ok()) {
     Settle(ranges);
-    (void)Run();
+    (void)Run(kTakeBackInUndoMs);
     return order.error();
   }
   // Before the state: who sees it sees this operation's progress and not the last one's.
@@ -263,7 +275,7 @@ void Freezer::UndoEviction(const std::vector<Range*>& ranges) {
   Settle(ranges);
   ledger_.EndTransition();
   if (undone.ok()) {
-    (void)Run();
+    (void)Run(kTakeBackInUndoMs);
     return;
   }
   ledger_.SetHostPool(pool_.held());
@@ -330,7 +342,7 @@ Freezer::Outcome Freezer::Resume(uint64_t op_id, uint64_t epoch) {
   Settle(ranges);
   ledger_.EndTransition();
   if (outcome.result.ok()) {
-    outcome.result = Run();
+    outcome.result = Run(kTakeBackMs);
   } else if (IsContextLost(outcome.result.error().cuda)) {
     GiveUp();
     outcome.result = Explained(outcome.result);

@@ -73,7 +73,7 @@ class Freezer {
   // On error the process stays as it was with whole backups, but kFailed when the context is lost:
   // GPU_MEMORY (message has needed and free bytes), BACKUP_CORRUPT, BACKUP_MISSING, or what driver
   // or disk said. kPartlyMoved with all of its own bytes in HBM when imported memory does not come
-  // back: EXPORTER_PAUSED, EXPORTER_GONE. Already kRunning: already.
+  // back: EXPORTER_PAUSED. Already kRunning: already.
   Outcome Resume(uint64_t op_id, uint64_t epoch = 0);
 
   // Gives pinned memory that holds no backup back to the system; gigabytes take a while.
@@ -92,7 +92,7 @@ class Freezer {
   void SetState(wire::ProcessState state);
   // Every byte of the heap is in HBM: takes back what was imported and lets the process go on. On
   // an error it stays as kPartlyMoved.
-  Result<void> Run();
+  Result<void> Run(uint64_t take_back_ms);
   // Tells importers and exporters that this process no longer pauses. Gate closed.
   void EndSharing();
   // The context is lost. Nothing will ever run in it: the application is to hear that from the

@@ -127,6 +127,21 @@ def run(node):
     expect(late, f"error {INVALID_HANDLE}", "open", handle)
     expect(importer, "closed 0", "close", 1)
 
+    # Both paused, and the exporter ends: what it shared is gone, and nobody is held up for it.
+    other = start(node)
+    expect(other, "made 0", "make", 8 << 20)
+    expect(other, "filled", "fill", 0, 5)
+    expect(late, "opened 0", "open", ask(other, "export", 0).split()[1])
+    expect(late, "made 1", "make", 4096)
+    expect(late, "filled", "fill", 1, 6)
+    pause(node, other, late)
+    other.kill()
+    node.expect(0, "resume", late.pid)
+    expect(late, "right", "check", 1, 6)
+    expect(late, "closed 0", "close", 0)
+    if "is no longer mapped" not in "".join(node.json("show", late.pid)["process"]["warnings"]):
+        raise AssertionError("nothing is said of memory that is gone")
+
     # Without the shim there is nobody who could read the token: the driver's own refusal.
     stranger = start(node, park=False)
     if not ask(stranger, "open", handle).startswith("error "):
