@@ -173,7 +173,8 @@ Demand DemandOf(int pid, Policy process_default, const wire::LedgerView& ledger)
   demand.pid = pid;
   demand.process_default = process_default;
   for (const wire::LedgerRecord& r : ledger.records) {
-    if (wire::AllocationClass(r.allocation_class) != wire::AllocationClass::kPausable) continue;
+    // Held memory stays unless its importers let go of it, as those of the same group do.
+    if (wire::AllocationClass(r.allocation_class) == wire::AllocationClass::kForeign) continue;
     Bytes& sum = demand.by_tag[std::string(ReadText(r.tag))];
     if (wire::Place(r.place) != wire::Place::kGpu) continue;
     // A hostile ledger may claim any size; 2^56 is beyond every address.

@@ -32,7 +32,7 @@ absl::Status CheckPolicies(const Policies& policies);
 struct Demand {
   int pid = 0;
   wire::Policy process_default = wire::Policy::kHost;
-  std::map<std::string, Bytes> by_tag;  // pausable bytes in HBM, each rounded as it is stored
+  std::map<std::string, Bytes> by_tag;  // bytes in HBM that may go, each rounded as it is stored
   Bytes largest = 0;                    // of these, the largest single allocation
   Bytes exact = 0;     // what the drained process says that it would evict in all; 0: not yet asked
   Bytes reusable = 0;  // pinned host memory it holds that carries no backup

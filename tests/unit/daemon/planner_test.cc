@@ -205,10 +205,19 @@ TEST_CASE("a demand counts what can move now and knows the tags of what cannot")
   };
   add(1, "a", wire::AllocationClass::kPausable, wire::Place::kGpu);
   add(4097, "a", wire::AllocationClass::kPausable, wire::Place::kGpu);
-  add(1_MiB, "a", wire::AllocationClass::kHeld, wire::Place::kGpu);
+  add(1_MiB, "shared", wire::AllocationClass::kHeld, wire::Place::kGpu);
+  add(2_MiB, "foreign", wire::AllocationClass::kForeign, wire::Place::kGpu);
   add(1_MiB, "b", wire::AllocationClass::kPausable, wire::Place::kHost);
   const Demand demand = DemandOf(1, Policy::kHost, ledger);
-  CHECK(demand.by_tag == std::map<std::string, Bytes>{{"a", 3 * 4096}, {"b", 0}});
-  CHECK(demand.largest == 8192);
+  CHECK(demand.by_tag ==
+        std::map<std::string, Bytes>{{"a", 3 * 4096}, {"b", 0}, {"shared", 1_MiB}});
+  CHECK(demand.largest == 1_MiB);
   CHECK(demand.reusable == 4_MiB);
+  // What other processes of the group import is theirs to let go of, and has its tag's policy.
+  Policies policies;
+  policies.all = Policy::kKeep;
+  policies.by_tag["shared"] = Policy::kDisk;
+  const auto grants = Plan(policies, std::vector{demand}, 0);
+  REQUIRE(grants.ok());
+  CHECK(grants->at(0).disk == 1_MiB);
 }
