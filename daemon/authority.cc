@@ -62,10 +62,10 @@ absl::StatusOr<Caller> Authority::CallerOf(std::string_view peer,
                                            const std::vector<std::string>& names) const {
   if (!names.empty()) {
     // A user of another machine is none of ours, so he owns no process here.
-    if (std::any_of(names.begin(), names.end(),
-                    [&](const std::string& name) { return clients_.contains(name); })) {
-      return Caller{kNoUser, true};
-    }
+    const auto known = std::find_if(names.begin(), names.end(), [&](const std::string& name) {
+      return clients_.contains(name);
+    });
+    if (known != names.end()) return Caller{kNoUser, true, *known};
     return Fail(absl::StatusCode::kPermissionDenied, "NOT_A_CLIENT",
                 Cat("the certificate of ", Printable(Join(names, ", ")), " is not in tcp.clients"));
   }

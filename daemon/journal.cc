@@ -138,9 +138,8 @@ void Journal::End(uint64_t number) {
 }
 
 void Journal::Answer(const GivenAnswer& answer) {
-  std::string body = Pack(answer);
-  // A request so long is not worth the memory: repeated after a restart, it is carried out again.
-  if (body.size() + 64 <= JournalFile::kLongest) Write(Kind::kAnswer, std::move(body));
+  // One that is too long is left out: repeated after a restart, the request is carried out again.
+  Write(Kind::kAnswer, Pack(answer));
 }
 
 void Journal::Note(const Event& event) {
@@ -168,6 +167,7 @@ void Journal::Close() {
 
 void Journal::Write(Kind kind, std::string body) {
   const std::string record = RecordOf(kind, body);
+  if (record.size() > JournalFile::kLongest) return;  // not worth the memory
   const MutexLock lock(mu_);
   if (closed_) return;
   Apply(record);
@@ -188,6 +188,13 @@ void Journal::Rewrite() {
   for (const auto& [number, packed] : begun_) records.push_back(RecordOf(Kind::kBegun, packed));
   for (const std::string& packed : answers_) records.push_back(RecordOf(Kind::kAnswer, packed));
   auto file = JournalFile::Replace(path_, records);
+  if (!file.ok() && file_) {
+    // The one that is there has every record and goes on growing; later it is tried again.
+    Log(LogLevel::kWarning, "the journal keeps its %llu bytes: %s",
+        static_cast<unsigned long long>(file_->bytes()), MessageOf(file.status()).c_str());
+    fresh_bytes_ = file_->bytes();
+    return;
+  }
   if (!file.ok()) {
     GiveUp(file.status());
     return;
@@ -205,8 +212,7 @@ void Journal::GiveUp(const absl::Status& why) {
   }
   told_ = true;
   // What is in the file now would be taken for the whole story.
-  if (file_) file_->Empty();
-  if (!file_ && usable_) unlink(path_.c_str());
+  if (usable_ && unlink(path_.c_str()) != 0 && file_) file_->Empty();
   file_.reset();
   retry_ = Deadline::InMs(kRetryMs);
 }

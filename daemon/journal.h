@@ -64,7 +64,9 @@ class Journal {
   // Takes one record into the memory. False: it is none.
   bool Apply(std::string_view record) REQUIRES(mu_);
   void Write(Kind kind, std::string body) EXCLUDES(mu_);
+  // Writes the file anew; where there is one and that fails, it stays.
   void Rewrite() REQUIRES(mu_);
+  // Works on without a file for a while.
   void GiveUp(const absl::Status& why) REQUIRES(mu_);
   static std::string RecordOf(Kind kind, std::string_view body);
 

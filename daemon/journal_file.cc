@@ -81,7 +81,7 @@ absl::StatusOr<JournalFile::Content> JournalFile::Read(const std::string& path) 
   for (Frame frame; left.size() >= sizeof frame;) {
     memcpy(&frame, left.data(), sizeof frame);
     const std::string_view record = left.substr(sizeof frame).substr(0, frame.bytes);
-    if (frame.magic != kMagic || record.size() != frame.bytes ||
+    if (frame.magic != kMagic || frame.bytes > kLongest || record.size() != frame.bytes ||
         frame.checksum != Checksum(record)) {
       break;
     }
@@ -110,14 +110,15 @@ absl::StatusOr<JournalFile> JournalFile::Replace(const std::string& path,
 }
 
 absl::Status JournalFile::Append(std::string_view record) {
+  if (record.size() > kLongest) {
+    return Fail(absl::StatusCode::kInvalidArgument, "TOO_LONG",
+                Cat("a record of ", record.size(), " bytes is too long for the journal"));
+  }
   const std::string bytes = Framed(record);
   const int error = WriteAll(fd_.get(), bytes);
-  if (error == 0) {
-    bytes_ += bytes.size();
-    return absl::OkStatus();
-  }
-  if (ftruncate(fd_.get(), off_t(bytes_)) != 0) Empty();
-  return ToStatus(OsError(error, "write the journal"));
+  if (error != 0) return ToStatus(OsError(error, "write the journal"));
+  bytes_ += bytes.size();
+  return absl::OkStatus();
 }
 
 void JournalFile::Empty() {

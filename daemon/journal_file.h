@@ -17,7 +17,8 @@ namespace parkade::daemon {
 
 class JournalFile {
  public:
-  // Longer records are refused: they would be held in memory for as long as the daemon runs.
+  // Longer records are refused, and not read: they would be held in memory for as long as the
+  // daemon runs.
   static constexpr size_t kLongest = 256 << 10;
 
   struct Content {
@@ -32,8 +33,8 @@ class JournalFile {
   static absl::StatusOr<JournalFile> Replace(const std::string& path,
                                              const std::vector<std::string>& records);
 
-  // On failure the file is as it was, or if that cannot be had, empty: a record that was not
-  // written must not make the ones before it lie.
+  // INVALID_ARGUMENT (TOO_LONG) leaves the file as it was. After any other failure it may lack the
+  // record or end in a part of it, and the ones before it may be a lie without it.
   absl::Status Append(std::string_view record);
   uint64_t bytes() const { return bytes_; }
   // Forgets everything.

@@ -35,6 +35,10 @@ Identity GetIdentity(Unpacker& from) {
   return out;
 }
 
+bool IsState(uint64_t number) {
+  return number <= UINT32_MAX && wire::IsProcessState(uint32_t(number));
+}
+
 void Put(Packer& to, const Outcome& in) {
   to.Number(uint64_t(in.pid));
   to.Number(in.already ? 1 : 0);
@@ -52,13 +56,16 @@ void Put(Packer& to, const Outcome& in) {
   }
 }
 
-Outcome GetOutcome(Unpacker& from) {
+// Empty: it is none that this version has written.
+std::optional<Outcome> GetOutcome(Unpacker& from) {
   Outcome out;
   out.pid = int(from.Number());
   out.already = from.Number() != 0;
-  out.state = wire::ProcessState(from.Number());
+  const uint64_t state = from.Number();
   const std::string stats = from.Text();
-  if (stats.size() == sizeof out.stats) memcpy(&out.stats, stats.data(), sizeof out.stats);
+  if (!IsState(state) || stats.size() != sizeof out.stats) return std::nullopt;
+  out.state = wire::ProcessState(state);
+  memcpy(&out.stats, stats.data(), sizeof out.stats);
   out.wait_seconds = from.Real();
   out.total_seconds = from.Real();
   out.residue_bytes = from.Number();
@@ -102,8 +109,7 @@ std::optional<RememberedProcess> UnpackProcess(std::string_view bytes) {
   in.scratch_base_yields = from.Number() != 0;
   const uint64_t policy = from.Number();
   const uint64_t state = from.Number();
-  const bool known = policy <= UINT32_MAX && wire::IsPolicy(uint32_t(policy)) &&
-                     state <= UINT32_MAX && wire::IsProcessState(uint32_t(state));
+  const bool known = policy <= UINT32_MAX && wire::IsPolicy(uint32_t(policy)) && IsState(state);
   if (!from.done() || !known) return std::nullopt;
   in.default_policy = wire::Policy(policy);
   out.state = wire::ProcessState(state);
@@ -113,8 +119,6 @@ std::optional<RememberedProcess> UnpackProcess(std::string_view bytes) {
 std::string Pack(const BegunOperation& operation) {
   Packer to;
   to.Number(operation.number);
-  to.Number(operation.uid);
-  to.Text(operation.request_id);
   to.Number(uint64_t(operation.kind));
   to.Number(operation.parties.size());
   for (const auto& party : operation.parties) {
@@ -128,8 +132,6 @@ std::optional<BegunOperation> UnpackOperation(std::string_view bytes) {
   Unpacker from(bytes);
   BegunOperation out;
   out.number = from.Number();
-  out.uid = uid_t(from.Number());
-  out.request_id = from.Text();
   out.kind = BegunOperation::Kind(from.Number());
   const uint64_t parties = from.Number();
   for (uint64_t i = 0; i < parties && from.ok(); ++i) {
@@ -144,7 +146,7 @@ std::optional<BegunOperation> UnpackOperation(std::string_view bytes) {
 
 std::string Pack(const GivenAnswer& answer) {
   Packer to;
-  to.Number(answer.uid);
+  to.Text(answer.caller);
   to.Text(answer.request_id);
   to.Text(answer.body);
   const absl::Status& status = answer.answer.status();
@@ -162,22 +164,27 @@ std::string Pack(const GivenAnswer& answer) {
 
 std::optional<GivenAnswer> UnpackAnswer(std::string_view bytes) {
   Unpacker from(bytes);
-  const uid_t uid = uid_t(from.Number());
+  std::string caller = from.Text();
   std::string id = from.Text();
   std::string body = from.Text();
-  const auto code = absl::StatusCode(from.Number());
-  if (code != absl::StatusCode::kOk) {
+  const uint64_t number = from.Number();
+  if (number > uint64_t(absl::StatusCode::kUnauthenticated)) return std::nullopt;  // the last one
+  if (const auto code = absl::StatusCode(number); code != absl::StatusCode::kOk) {
     const std::string message = from.Text();
     absl::Status status(code, message);
     status.SetPayload(kErrorInfoUrl, absl::Cord(from.Text()));
     if (!from.done()) return std::nullopt;
-    return GivenAnswer{uid, std::move(id), std::move(body), std::move(status)};
+    return GivenAnswer{std::move(caller), std::move(id), std::move(body), std::move(status)};
   }
   Outcomes outcomes;
   const uint64_t count = from.Number();
-  for (uint64_t i = 0; i < count && from.ok(); ++i) outcomes.push_back(GetOutcome(from));
+  for (uint64_t i = 0; i < count && from.ok(); ++i) {
+    auto outcome = GetOutcome(from);
+    if (!outcome) return std::nullopt;
+    outcomes.push_back(std::move(*outcome));
+  }
   if (!from.done()) return std::nullopt;
-  return GivenAnswer{uid, std::move(id), std::move(body), std::move(outcomes)};
+  return GivenAnswer{std::move(caller), std::move(id), std::move(body), std::move(outcomes)};
 }
 
 }  // namespace parkade::daemon

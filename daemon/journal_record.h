@@ -30,15 +30,13 @@ struct BegunOperation {
     bool was_out = false;  // its bytes were out before
   };
   uint64_t number = 0;
-  uid_t uid = 0;
-  std::string request_id;  // may be empty
   Kind kind = Kind::kPause;
   std::vector<Party> parties;
 };
 
 // What a request with an id was answered.
 struct GivenAnswer {
-  uid_t uid = 0;
+  std::string caller;  // Caller::Name
   std::string request_id;
   std::string body;
   absl::StatusOr<Outcomes> answer;

@@ -166,13 +166,10 @@ bool IsOut(ProcessState state) {
 // the claim and so gone before it.
 class Begun {
  public:
-  Begun(Journal& journal, BegunOperation::Kind kind, const Caller& caller,
-        const std::string& request_id, const std::vector<Member>& members)
+  Begun(Journal& journal, BegunOperation::Kind kind, const std::vector<Member>& members)
       : journal_(journal) {
     BegunOperation operation;
     operation.kind = kind;
-    operation.uid = caller.uid;
-    operation.request_id = request_id;
     for (const Member& m : members) {
       operation.parties.push_back({m.process->identity(), IsOut(m.process->State())});
     }
@@ -201,7 +198,7 @@ absl::StatusOr<Outcomes> NodeState::Pause(const Caller& caller, const PauseOrder
   auto members = MembersFor(*selected, ProcessState::kPaused);
   if (!members.ok()) return members.status();
 
-  const Begun begun(to_.journal, BegunOperation::Kind::kPause, caller, order.request_id, *members);
+  const Begun begun(to_.journal, BegunOperation::Kind::kPause, *members);
   Movement movement(to_.gpus, *selected);
   std::vector<Scratch::Use> uses(members->size());
   const absl::Status evicted = Evict(*members, uses, order);
@@ -285,7 +282,7 @@ absl::StatusOr<Outcomes> NodeState::Resume(const Caller& caller, const ResumeOrd
     // What runs may still hold a pool: its shim answers `already` and gives that back.
     for (Member& member : *members) member.already = false;
   }
-  const Begun begun(to_.journal, BegunOperation::Kind::kResume, caller, order.request_id, *members);
+  const Begun begun(to_.journal, BegunOperation::Kind::kResume, *members);
   Movement movement(to_.gpus, *selected);
   double waited_seconds = 0;
   if (auto s = Restore(*members, order, &waited_seconds); !s.ok()) return NameBackup(s, *members);

@@ -13,7 +13,7 @@ Operations::Operations(Journal* journal) : journal_(journal) {
     auto operation = std::make_shared<Operation>();
     operation->body = given.body;
     operation->answer = given.answer;
-    Keep({given.uid, given.request_id}, operation);
+    Keep({given.caller, given.request_id}, operation);
   }
 }
 
@@ -25,14 +25,14 @@ void Operations::Keep(const Key& key, const std::shared_ptr<Operation>& operatio
   ids_.pop_front();
 }
 
-absl::StatusOr<Outcomes> Operations::Run(uid_t uid, const std::string& id, const std::string& body,
-                                         Deadline by, Work work) {
+absl::StatusOr<Outcomes> Operations::Run(const std::string& caller, const std::string& id,
+                                         const std::string& body, Deadline by, Work work) {
   JoinEnded();
   const MutexLock lock(mu_);
   if (finishing_) {
     return Fail(absl::StatusCode::kUnavailable, "SHUTTING_DOWN", "parkaded is about to end");
   }
-  const Key key{uid, id};
+  const Key key{caller, id};
   std::shared_ptr<Operation> operation;
   if (const auto at = id.empty() ? by_id_.end() : by_id_.find(key); at != by_id_.end()) {
     operation = at->second;

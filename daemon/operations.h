@@ -2,8 +2,6 @@
 // undoes them, and their answers, found again by request id.
 #pragma once
 
-#include <sys/types.h>
-
 #include <deque>
 #include <functional>
 #include <list>
@@ -31,13 +29,13 @@ class Operations {
   explicit Operations(Journal* journal = nullptr);
   ~Operations() { Finish(); }
 
-  // Starts `work`, unless the same user has sent the same id before: then the answer is that of the
-  // first time, also when it is still on its way. Waits for the answer until `by`.
-  // ALREADY_EXISTS (REQUEST_ID_REUSED): the id came before with another body.
+  // Starts `work`, unless the same caller (Caller::Name) has sent the same id before: then the
+  // answer is that of the first time, also when it is still on its way. Waits for the answer until
+  // `by`. ALREADY_EXISTS (REQUEST_ID_REUSED): the id came before with another body.
   // DEADLINE_EXCEEDED (STILL_RUNNING): not ended by then; it goes on.
   // UNAVAILABLE (SHUTTING_DOWN) after Finish. An empty id is never found again.
-  absl::StatusOr<Outcomes> Run(uid_t uid, const std::string& id, const std::string& body,
-                               Deadline by, Work work) EXCLUDES(mu_);
+  absl::StatusOr<Outcomes> Run(const std::string& caller, const std::string& id,
+                               const std::string& body, Deadline by, Work work) EXCLUDES(mu_);
 
   // Waits for everything that runs and starts nothing more.
   void Finish() EXCLUDES(mu_);
@@ -48,7 +46,7 @@ class Operations {
     std::optional<absl::StatusOr<Outcomes>> answer;  // guarded by mu_
     std::thread thread;                              // last
   };
-  using Key = std::pair<uid_t, std::string>;
+  using Key = std::pair<std::string, std::string>;
 
   void JoinEnded() EXCLUDES(mu_);
   void Keep(const Key& key, const std::shared_ptr<Operation>& operation) REQUIRES(mu_);

@@ -26,8 +26,7 @@ struct PauseOrder {
   GateOrder gate;
   std::string scratch_base;  // empty: none named
   Bytes chunk_bytes = 256_MiB;
-  uint64_t epoch = 0;      // of the caller; 0: it has none
-  std::string request_id;  // may be empty
+  uint64_t epoch = 0;  // of the caller; 0: it has none
 };
 
 struct ResumeOrder {
@@ -35,7 +34,6 @@ struct ResumeOrder {
   bool release_host = false;
   uint64_t epoch = 0;
   uint64_t wait_timeout_ns = 0;  // for free HBM
-  std::string request_id = {};
 };
 
 // Ranges that need no look at the node. INVALID_ARGUMENT: BAD_POLICY, UNKNOWN_TAG, BAD_SIZE.

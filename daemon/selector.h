@@ -24,10 +24,16 @@ struct Selector {
   }
 };
 
-// Who asks: the user at the other end of the control socket.
+// Who asks: the user at the other end of the control socket, or a client with a certificate.
 struct Caller {
   uid_t uid = 0;
-  bool sees_all = false;  // root, or a member of the group `parkade`
+  bool sees_all = false;         // root, a member of the group `parkade`, or a client
+  std::string certificate = {};  // the name in it; empty: a user of this machine
+
+  // Of the one caller, whom nobody else's request ids are mixed up with.
+  std::string Name() const {
+    return certificate.empty() ? "uid " + std::to_string(uid) : "certificate " + certificate;
+  }
 
   bool MaySee(uid_t other) const { return sees_all || uid == other; }
   bool MaySee(const Identity& identity) const { return MaySee(identity.uid); }

@@ -105,12 +105,13 @@ grpc::Status ControlService::Pause(grpc::ServerContext* context, const v1::Pause
   if (!caller.ok()) return ToGrpc(caller.status());
   const auto order = Read(*request);
   if (!order.ok()) return ToGrpc(order.status());
-  return AnswerWith(to_.operations.Run(
-                        caller->uid, request->request_id(), Canonical(*request), AnswerBy(*context),
-                        [&node = to_.node, caller = *caller, order = *order, arrived_ns] {
-                          return node.Pause(caller, order, arrived_ns);
-                        }),
-                    response);
+  return AnswerWith(
+      to_.operations.Run(caller->Name(), request->request_id(), Canonical(*request),
+                         AnswerBy(*context),
+                         [&node = to_.node, caller = *caller, order = *order, arrived_ns] {
+                           return node.Pause(caller, order, arrived_ns);
+                         }),
+      response);
 }
 
 grpc::Status ControlService::Resume(grpc::ServerContext* context, const v1::ResumeRequest* request,
@@ -120,12 +121,13 @@ grpc::Status ControlService::Resume(grpc::ServerContext* context, const v1::Resu
   if (!caller.ok()) return ToGrpc(caller.status());
   const auto order = Read(*request);
   if (!order.ok()) return ToGrpc(order.status());
-  return AnswerWith(to_.operations.Run(
-                        caller->uid, request->request_id(), Canonical(*request), AnswerBy(*context),
-                        [&node = to_.node, caller = *caller, order = *order, arrived_ns] {
-                          return node.Resume(caller, order, arrived_ns);
-                        }),
-                    response);
+  return AnswerWith(
+      to_.operations.Run(caller->Name(), request->request_id(), Canonical(*request),
+                         AnswerBy(*context),
+                         [&node = to_.node, caller = *caller, order = *order, arrived_ns] {
+                           return node.Resume(caller, order, arrived_ns);
+                         }),
+      response);
 }
 
 grpc::Status ControlService::CollectGarbage(grpc::ServerContext* context,

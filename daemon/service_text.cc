@@ -126,14 +126,13 @@ absl::StatusOr<PauseOrder> Read(const v1::PauseRequest& in) {
   out.scratch_base = in.scratch_base();
   if (in.chunk_bytes() != 0) out.chunk_bytes = in.chunk_bytes();
   out.epoch = in.epoch();
-  out.request_id = in.request_id();
   return out;
 }
 
 absl::StatusOr<ResumeOrder> Read(const v1::ResumeRequest& in) {
   const auto timeout = ReadNs(in.wait_timeout(), "wait_timeout");
   if (!timeout.ok()) return timeout.status();
-  return ResumeOrder{Read(in.selector()), in.release_host(), in.epoch(), *timeout, in.request_id()};
+  return ResumeOrder{Read(in.selector()), in.release_host(), in.epoch(), *timeout};
 }
 
 void Write(const ProcessView& in, v1::Process* out) {

@@ -21,6 +21,17 @@ void CheckRecord(const std::optional<T>& record, std::optional<T> (*unpack)(std:
   Must(again.has_value() && Pack(*again) == packed);
 }
 
+// Nothing gets out that the rest of the daemon cannot name.
+void CheckAnswer(const std::optional<daemon::GivenAnswer>& given) {
+  if (!given) return;
+  const int code = int(given->answer.status().code());
+  Must(code >= 0 && code <= int(absl::StatusCode::kUnauthenticated));
+  if (!given->answer.ok()) return;
+  for (const daemon::Outcome& outcome : *given->answer) {
+    Must(wire::IsProcessState(uint32_t(outcome.state)));
+  }
+}
+
 void CheckFile(std::string_view bytes) {
   static constexpr size_t kFrame = 16;
   static const std::string path = Folder() + "/journal";
@@ -39,6 +50,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   CheckRecord(daemon::UnpackProcess(bytes), daemon::UnpackProcess);
   CheckRecord(daemon::UnpackOperation(bytes), daemon::UnpackOperation);
   CheckRecord(daemon::UnpackAnswer(bytes), daemon::UnpackAnswer);
+  CheckAnswer(daemon::UnpackAnswer(bytes));
   CheckFile(bytes);
   return 0;
 }

@@ -118,11 +118,10 @@ void Journals() {
   process.introduction.job = "rl";
   process.introduction.rank = 3;
   daemon::BegunOperation operation;
-  operation.request_id = "swap-7";
   operation.parties = {{process.identity, true}, {process.identity, false}};
-  daemon::GivenAnswer done{1000, "swap-6", "body", daemon::Outcomes(2)};
+  daemon::GivenAnswer done{"uid 1000", "swap-6", "body", daemon::Outcomes(2)};
   daemon::GivenAnswer failed{
-      1000, "swap-5", "",
+      "uid 1000", "swap-5", "",
       daemon::Fail(absl::StatusCode::kUnavailable, "PROCESS_ENDED", "it has ended")};
   const std::vector<std::string> records{daemon::Pack(process), daemon::Pack(operation),
                                          daemon::Pack(done), daemon::Pack(failed)};

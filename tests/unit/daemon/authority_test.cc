@@ -58,7 +58,12 @@ TEST_CASE("a certificate's bearer acts as a member of the group if he is named, 
   REQUIRE(named.ok());
   CHECK(named->sees_all);
   CHECK(named->uid != 0);
-  CHECK(authority.CallerOf("ipv4:10.0.0.7:5", {"spiffe://cluster/scheduler"}).ok());
+  const auto other = authority.CallerOf("ipv4:10.0.0.7:5", {"spiffe://cluster/scheduler"});
+  REQUIRE(other.ok());
+  // Their request ids are not each other's, nor those of a user.
+  CHECK(named->Name() == "certificate orchestrator");
+  CHECK(named->Name() != other->Name());
+  CHECK(named->Name() != Caller{named->uid}.Name());
   for (const char* name : {"Orchestrator", "orchestrator2", "", "*"}) {
     CHECK(ReasonOf(authority.CallerOf("ipv4:10.0.0.7:5", {name}).status()) == "NOT_A_CLIENT");
   }

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <csignal>
+#include <cstring>
 #include <fstream>
 #include <sstream>
 
@@ -43,10 +44,8 @@ Event StateOf(int pid, ProcessState state, Event::Kind kind = Event::Kind::kStat
   return {kind, 0, view};
 }
 
-BegunOperation PauseOf(std::vector<int> pids, const std::string& id = "") {
+BegunOperation PauseOf(std::vector<int> pids) {
   BegunOperation operation;
-  operation.uid = 7;
-  operation.request_id = id;
   for (const int pid : pids) operation.parties.push_back({Number(pid), pid == 1});
   return operation;
 }
@@ -65,7 +64,7 @@ void Put(const std::string& path, const std::string& bytes) {
 void Fill(Journal& journal) {
   journal.Note(StateOf(1, ProcessState::kRunning, Event::Kind::kAppeared));
   journal.Note(StateOf(2, ProcessState::kRunning, Event::Kind::kAppeared));
-  const uint64_t first = journal.Begin(PauseOf({1, 2}, "first"));
+  const uint64_t first = journal.Begin(PauseOf({1, 2}));
   journal.Note(StateOf(1, ProcessState::kPaused));
   journal.End(first);
   Outcome outcome;
@@ -74,11 +73,11 @@ void Fill(Journal& journal) {
   outcome.stats.host_bytes = 12345;
   outcome.total_seconds = 1.5;
   outcome.gpus.push_back({"GPU-1", 1, 2, 3});
-  journal.Answer({7, "first", "body", Outcomes{outcome}});
+  journal.Answer({"uid 7", "first", "body", Outcomes{outcome}});
   journal.Answer(
-      {7, "second", "other",
+      {"uid 7", "second", "other",
        Fail(absl::StatusCode::kResourceExhausted, "DISK_SPACE", "full", {{"path", "/x"}})});
-  journal.Begin(PauseOf({2}, "third"));
+  journal.Begin(PauseOf({2}));
   journal.Note(StateOf(2, ProcessState::kRunning, Event::Kind::kGone));
 }
 
@@ -104,11 +103,11 @@ TEST_CASE("the next daemon finds processes, what was begun and not ended, and an
     CHECK(found.processes[0].introduction.rank == 1);
     CHECK(found.processes[0].state == ProcessState::kPaused);
     REQUIRE(found.interrupted.size() == 1);
-    CHECK(found.interrupted[0].request_id == "third");
     CHECK(found.interrupted[0].kind == BegunOperation::Kind::kPause);
     REQUIRE(found.interrupted[0].parties.size() == 1);
     CHECK(found.interrupted[0].parties[0].identity.pid == 2);
     REQUIRE(found.answers.size() == 2);
+    CHECK(found.answers[0].caller == "uid 7");
     REQUIRE(found.answers[0].answer.ok());
     const Outcome& outcome = (*found.answers[0].answer)[0];
     CHECK(outcome.stats.host_bytes == 12345);
@@ -247,9 +246,98 @@ TEST_CASE("after a write that failed nothing stale stays in the file") {
     journal.Note(StateOf(1, ProcessState::kRunning));
     journal.Note(StateOf(2, ProcessState::kRunning));
     REQUIRE(setrlimit(RLIMIT_FSIZE, &old) == 0);
-    CHECK(Content(dir / "journal").empty());
+    struct stat s;
+    CHECK(stat((dir / "journal").c_str(), &s) != 0);
   }
   CHECK(Journal(dir.path(), kBoot).found().processes.empty());
+}
+
+TEST_CASE("a file that cannot be removed after a write that failed is emptied") {
+  const TestDir dir;
+  rlimit old;
+  REQUIRE(getrlimit(RLIMIT_FSIZE, &old) == 0);
+  signal(SIGXFSZ, SIG_IGN);
+  Journal journal(dir.path(), kBoot);
+  journal.Note(StateOf(1, ProcessState::kPaused));
+  REQUIRE(rename((dir / "journal").c_str(), (dir / "moved").c_str()) == 0);
+  REQUIRE(mkdir((dir / "journal").c_str(), 0700) == 0);
+  const rlimit full{Content(dir / "moved").size() + 40, old.rlim_max};
+  REQUIRE(setrlimit(RLIMIT_FSIZE, &full) == 0);
+  journal.Note(StateOf(1, ProcessState::kRunning));
+  REQUIRE(setrlimit(RLIMIT_FSIZE, &old) == 0);
+  CHECK(Content(dir / "moved").empty());
+}
+
+TEST_CASE("a file that cannot be written anew stays, and goes on growing") {
+  const TestDir dir;
+  Journal journal(dir.path(), kBoot);
+  journal.Note(StateOf(1, ProcessState::kPaused));
+  // What stands in the way of the new file cannot be unlinked.
+  REQUIRE(mkdir((dir / "journal.new").c_str(), 0700) == 0);
+  for (int i = 0; i < 5000; ++i) journal.End(journal.Begin(PauseOf({1, 2})));
+  const size_t grown = Content(dir / "journal").size();
+  CHECK(grown > (1 << 20) + 4096);
+  journal.Note(StateOf(2, ProcessState::kPaused));
+  CHECK(Content(dir / "journal").size() > grown);
+  CHECK(JournalFile::Read(dir / "journal")->records.back().find("train") != std::string::npos);
+  // When it can be, it is.
+  REQUIRE(rmdir((dir / "journal.new").c_str()) == 0);
+  for (int i = 0; i < 10'000; ++i) journal.End(journal.Begin(PauseOf({1, 2})));
+  CHECK(Content(dir / "journal").size() < (1 << 20) + 4096);
+}
+
+TEST_CASE("a record that is too long is refused, and those around it stay") {
+  const TestDir dir;
+  const std::string path = dir / "journal";
+  auto file = JournalFile::Replace(path, {"first"});
+  REQUIRE(file.ok());
+  const std::string long_one(JournalFile::kLongest + 1, 'x');
+  CHECK(ReasonOf(file->Append(long_one)) == "TOO_LONG");
+  REQUIRE(file->Append(long_one.substr(1)).ok());
+  REQUIRE(file->Append("last").ok());
+  CHECK(JournalFile::Read(path)->records ==
+        std::vector<std::string>{"first", long_one.substr(1), "last"});
+  {
+    Journal journal(dir.path(), kBoot);
+    journal.Begin(PauseOf(std::vector<int>(5000, 1)));
+    journal.Begin(PauseOf({2}));
+  }
+  const auto found = Journal(dir.path(), kBoot).found();
+  REQUIRE(found.interrupted.size() == 1);
+  CHECK(found.interrupted[0].parties[0].identity.pid == 2);
+  // One that stands in the file is not read either.
+  REQUIRE(JournalFile::Replace(path, {"first", long_one, "last"}).ok());
+  CHECK(JournalFile::Read(path)->records.size() == 1);
+}
+
+TEST_CASE("an answer with a number that means nothing is none") {
+  Outcome outcome;
+  outcome.state = ProcessState::kPaused;
+  const std::string good = Pack(GivenAnswer{"c", "i", "b", Outcomes{outcome}});
+  REQUIRE(UnpackAnswer(good).has_value());
+  // Three texts of one byte stand before the code; behind it the count, then pid, already, state.
+  constexpr size_t kCode = 27, kState = kCode + 4 * 8, kStats = kState + 8;
+  const auto with = [&](size_t at, uint64_t number) {
+    std::string bytes = good;
+    memcpy(&bytes[at], &number, sizeof number);
+    return bytes;
+  };
+  CHECK(UnpackAnswer(with(kState, uint64_t(ProcessState::kRunning))).has_value());
+  for (const uint64_t state : {uint64_t(0), uint64_t(99), (uint64_t(1) << 32) + 1}) {
+    CHECK_FALSE(UnpackAnswer(with(kState, state)).has_value());
+  }
+  // Figures of another version's size, all bytes of which are there.
+  std::string shorter = with(kStats, sizeof(wire::Stats) - 8);
+  shorter.erase(kStats + 8, 8);
+  CHECK_FALSE(UnpackAnswer(shorter).has_value());
+  const std::string failed =
+      Pack(GivenAnswer{"c", "i", "b", Fail(absl::StatusCode::kUnavailable, "X", "x")});
+  REQUIRE(UnpackAnswer(failed).has_value());
+  for (const uint64_t code : {uint64_t(17), uint64_t(1) << 32, UINT64_MAX}) {
+    std::string bytes = failed;
+    memcpy(&bytes[kCode], &code, sizeof code);
+    CHECK_FALSE(UnpackAnswer(bytes).has_value());
+  }
 }
 
 TEST_CASE("a journal does not grow with the number of operations") {
@@ -261,6 +349,6 @@ TEST_CASE("a journal does not grow with the number of operations") {
   }
   CHECK(Content(dir / "journal").size() < (1 << 20) + 4096);
   // Nor with what one caller sends.
-  journal.Answer({7, "long", std::string(1 << 20, 'x'), Outcomes{}});
+  journal.Answer({"uid 7", "long", std::string(1 << 20, 'x'), Outcomes{}});
   CHECK(Content(dir / "journal").size() < (1 << 20) + 4096);
 }

@@ -55,14 +55,14 @@ TEST_CASE("a repeated request id gives the first answer and works once") {
   int runs = 0;
   const auto work = [&]() -> absl::StatusOr<Outcomes> { return Pid(++runs); };
   for (int i = 0; i < 3; ++i) {
-    const auto answer = operations.Run(1, "id", "body", Soon(), work);
+    const auto answer = operations.Run("uid 1", "id", "body", Soon(), work);
     REQUIRE(answer.ok());
     CHECK((*answer)[0].pid == 1);
   }
   CHECK(runs == 1);
-  CHECK((*operations.Run(2, "id", "body", Soon(), work))[0].pid == 2);  // another user's
-  CHECK((*operations.Run(1, "", "body", Soon(), work))[0].pid == 3);
-  CHECK((*operations.Run(1, "", "body", Soon(), work))[0].pid == 4);
+  CHECK((*operations.Run("uid 2", "id", "body", Soon(), work))[0].pid == 2);  // another user's
+  CHECK((*operations.Run("uid 1", "", "body", Soon(), work))[0].pid == 3);
+  CHECK((*operations.Run("uid 1", "", "body", Soon(), work))[0].pid == 4);
 }
 
 TEST_CASE("an answer that was a failure is given again too") {
@@ -72,16 +72,16 @@ TEST_CASE("an answer that was a failure is given again too") {
     ++runs;
     return Fail(absl::StatusCode::kResourceExhausted, "DISK_SPACE", "full");
   };
-  CHECK(ReasonOf(operations.Run(1, "id", "b", Soon(), work).status()) == "DISK_SPACE");
-  CHECK(ReasonOf(operations.Run(1, "id", "b", Soon(), work).status()) == "DISK_SPACE");
+  CHECK(ReasonOf(operations.Run("uid 1", "id", "b", Soon(), work).status()) == "DISK_SPACE");
+  CHECK(ReasonOf(operations.Run("uid 1", "id", "b", Soon(), work).status()) == "DISK_SPACE");
   CHECK(runs == 1);
 }
 
 TEST_CASE("a request id with another body is refused") {
   Operations operations;
   const auto work = []() -> absl::StatusOr<Outcomes> { return Pid(1); };
-  REQUIRE(operations.Run(1, "id", "one", Soon(), work).ok());
-  const auto status = operations.Run(1, "id", "two", Soon(), work).status();
+  REQUIRE(operations.Run("uid 1", "id", "one", Soon(), work).ok());
+  const auto status = operations.Run("uid 1", "id", "two", Soon(), work).status();
   CHECK(status.code() == absl::StatusCode::kAlreadyExists);
   CHECK(ReasonOf(status) == "REQUEST_ID_REUSED");
 }
@@ -89,12 +89,12 @@ TEST_CASE("a request id with another body is refused") {
 TEST_CASE("a caller's deadline undoes nothing, and the answer is found later") {
   Operations operations;
   Latch latch;
-  const auto late = operations.Run(1, "id", "b", Deadline::InMs(20), latch.Work(5));
+  const auto late = operations.Run("uid 1", "id", "b", Deadline::InMs(20), latch.Work(5));
   CHECK(late.status().code() == absl::StatusCode::kDeadlineExceeded);
   CHECK(ReasonOf(late.status()) == "STILL_RUNNING");
   CHECK(MetadataOf(late.status())["request_id"] == "id");
   latch.Open();
-  const auto answer = operations.Run(1, "id", "b", Soon(), latch.Work(6));
+  const auto answer = operations.Run("uid 1", "id", "b", Soon(), latch.Work(6));
   REQUIRE(answer.ok());
   CHECK((*answer)[0].pid == 5);
   CHECK(latch.started() == 1);
@@ -105,16 +105,17 @@ TEST_CASE("the oldest answers are forgotten first") {
   int runs = 0;
   const auto work = [&]() -> absl::StatusOr<Outcomes> { return Pid(++runs); };
   for (int i = 0; i < 1025; ++i) {
-    REQUIRE(operations.Run(1, std::to_string(i), "b", Soon(), work).ok());
+    REQUIRE(operations.Run("uid 1", std::to_string(i), "b", Soon(), work).ok());
   }
-  CHECK((*operations.Run(1, "1024", "b", Soon(), work))[0].pid == 1025);
-  CHECK((*operations.Run(1, "1", "b", Soon(), work))[0].pid == 2);
-  CHECK((*operations.Run(1, "0", "b", Soon(), work))[0].pid == 1026);
+  CHECK((*operations.Run("uid 1", "1024", "b", Soon(), work))[0].pid == 1025);
+  CHECK((*operations.Run("uid 1", "1", "b", Soon(), work))[0].pid == 2);
+  CHECK((*operations.Run("uid 1", "0", "b", Soon(), work))[0].pid == 1026);
 }
 
 TEST_CASE("after the end nothing starts") {
   Operations operations;
   operations.Finish();
   const auto work = []() -> absl::StatusOr<Outcomes> { return Pid(1); };
-  CHECK(operations.Run(1, "", "b", Soon(), work).status().code() == absl::StatusCode::kUnavailable);
+  CHECK(operations.Run("uid 1", "", "b", Soon(), work).status().code() ==
+        absl::StatusCode::kUnavailable);
 }

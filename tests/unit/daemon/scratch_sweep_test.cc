@@ -289,6 +289,7 @@ TEST_CASE("a caller meets the directories of his own user alone") {
 TEST_CASE("a base of a job's user is swept by root's daemon") {
   if (geteuid() != 0) return;
   const TestDir dir;
+  fs::permissions(dir.path(), fs::perms(0755));
   const ScratchRules rules{{dir.path()}, {}};
   // The one that the daemon makes for a user, and one deeper down that he has made for himself.
   for (const std::string made : {"parkade_65534", "his", "his/jobs"}) {
