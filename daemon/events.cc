@@ -63,8 +63,10 @@ void Events::Publish(Event::Kind kind, const Process& process,
   ProcessView view = process.View();
   if (state) view.state = *state;
   const Event event = MakeEvent(kind, std::move(view));
-  if (listener_) listener_(event);
   const MutexLock lock(mu_);
+  // It ends before kGone is published, so nothing comes after that.
+  if (kind != Event::Kind::kGone && process.ended()) return;
+  if (listener_) listener_(event);
   for (const auto& weak : watchers_) {
     if (const auto watcher = weak.lock()) watcher->Put(event);
   }

@@ -47,13 +47,15 @@ class Watcher {
 
 class Events {
  public:
-  // Hears of every event that is published, before the watchers; on the publisher's thread.
+  // Hears of every event that is published, one after the other and before the watchers; on the
+  // publisher's thread.
   using Listener = std::function<void(const Event&)>;
   explicit Events(Listener listener = {}) : listener_(std::move(listener)) {}
 
   // Null when 64 watch already or the daemon is about to end. The watcher leaves by destroying it.
   std::shared_ptr<Watcher> Watch() EXCLUDES(mu_);
-  // Reads the process's ledger; `state` overrides what it says.
+  // Reads the process's ledger; `state` overrides what it says. Of a process that has ended only
+  // kGone is published.
   void Publish(Event::Kind kind, const Process& process,
                std::optional<wire::ProcessState> state = {}) EXCLUDES(mu_);
   // Ends every watch.
@@ -63,7 +65,7 @@ class Events {
   static constexpr size_t kMostWatchers = 64;
 
   const Listener listener_;
-  Mutex mu_;  // before Watcher's
+  Mutex mu_;  // before the listener's, Process's and Watcher's
   std::list<std::weak_ptr<Watcher>> watchers_ GUARDED_BY(mu_);
   bool closed_ GUARDED_BY(mu_) = false;
 };

@@ -114,7 +114,7 @@ int Run(const Config& config) {
   if (!control_socket.ok()) return Refuse(control_socket.status());
   // Before anybody is served, so that none of them is claimed by others.
   for (auto& process : Revive(journal)) registry.Add(std::move(process));
-  Recovery recovery({registry, events, node, journal, returning});
+  Recovery recovery({registry, events, node, journal, returning}, {});
   ShimListener shims(std::move(*shim_socket), registry, events,
                      {[&](Process& process, const std::string& path, Fd lock) {
                         scratch.Adopt(process, path, std::move(lock));

@@ -158,10 +158,6 @@ absl::StatusOr<std::vector<Member>> MembersFor(const ProcessList& processes, Pro
   return members;
 }
 
-bool IsOut(ProcessState state) {
-  return state == ProcessState::kPaused || state == ProcessState::kPartlyMoved;
-}
-
 // In the journal from before the first message until the processes are where they stay. Made after
 // the claim and so gone before it.
 class Begun {

@@ -19,6 +19,11 @@
 
 namespace parkade::daemon {
 
+// Its bytes are not all in HBM, and it stays so until somebody resumes it.
+inline bool IsOut(wire::ProcessState state) {
+  return state == wire::ProcessState::kPaused || state == wire::ProcessState::kPartlyMoved;
+}
+
 // What a Hello said about the process, made printable; its own word, of no weight beyond itself.
 struct Introduction {
   std::string job, role, cell;

@@ -13,15 +13,9 @@ namespace {
 
 using wire::ProcessState;
 
-// A shim tries to connect again at least every second.
-constexpr uint64_t kComeBackMs = 2000;
 // What a process does by itself it does not announce; its ledger is looked at this often meanwhile.
 constexpr uint64_t kLookMs = 20;
-constexpr uint64_t kLateLookMs = 200;  // when only stragglers are left
-
-bool IsOut(ProcessState state) {
-  return state == ProcessState::kPaused || state == ProcessState::kPartlyMoved;
-}
+constexpr uint64_t kLateLookMs = 1000;  // when only stragglers are left, whose coming is announced
 
 bool IsThere(const Process& process) {
   const ProcessView view = process.View();
@@ -52,8 +46,8 @@ ProcessList Revive(Journal& journal) {
   return alive;
 }
 
-Recovery::Recovery(Neighbours neighbours)
-    : to_(neighbours), watcher_(to_.events.Watch()), others_(to_.registry.All()) {
+Recovery::Recovery(Neighbours neighbours, Limits limits)
+    : to_(neighbours), limits_(limits), watcher_(to_.events.Watch()), others_(to_.registry.All()) {
   for (const auto& process : others_) to_.returning.Expect(*process);
   for (const BegunOperation& operation : to_.journal.found().interrupted) {
     Interrupted& entry = interrupted_.emplace_back();
@@ -84,11 +78,13 @@ void Recovery::Stop() {
 }
 
 void Recovery::Loop() {
-  const Deadline come_back = Deadline::InMs(kComeBackMs);
+  const Deadline come_back = Deadline::InMs(limits_.come_back_ms);
+  const Deadline give_up = Deadline::InMs(limits_.give_up_ms);
   for (;;) {
     const bool all_had_time = come_back.Passed();
     Release(all_had_time);
     interrupted_.remove_if([&](Interrupted& entry) {
+      if (give_up.Passed()) GiveUp(entry);
       if (Advance(entry, all_had_time)) return false;
       to_.journal.End(entry.operation.number);
       return true;
@@ -150,6 +146,19 @@ bool Recovery::Advance(Interrupted& entry, bool all_had_time) {
   }
   for (const auto& process : done) to_.returning.Done(*process);
   return !entry.parties.empty();
+}
+
+void Recovery::GiveUp(Interrupted& entry) {
+  entry.parties.remove_if([&](const Party& party) {
+    const Process& process = *party.process;
+    if (process.ended() || process.connected()) return false;
+    Log(LogLevel::kWarning,
+        "process %d, of a %s that the end of the daemon before interrupted, has not come back: it "
+        "is left as it is",
+        process.pid(), entry.operation.kind == BegunOperation::Kind::kPause ? "pause" : "resume");
+    to_.returning.Done(process);
+    return true;
+  });
 }
 
 void Recovery::Judge(Interrupted& entry) const {

@@ -4,7 +4,7 @@
 // of them is rolled back: those resume. A resume is finished. Each process is looked at when its
 // shim has come back and it does not move by itself any more; for the verdict over a group the
 // others are waited for 2 s at most. So long orders wait, too, for processes that are known and not
-// there yet.
+// there yet. One that has not connected after a minute stays as it is, free for new orders.
 #pragma once
 
 #include <list>
@@ -37,9 +37,13 @@ class Recovery {
     Journal& journal;
     Returning& returning;
   };
+  struct Limits {
+    uint64_t come_back_ms = 2000;  // a shim tries to connect again at least every second
+    uint64_t give_up_ms = 60'000;  // one that is stopped, or another program by now
+  };
   // Everything in the registry is taken for a process of an earlier daemon. Claims those of what
   // the journal has found interrupted, then works on a thread of its own until all is done.
-  explicit Recovery(Neighbours neighbours);
+  explicit Recovery(Neighbours neighbours, Limits limits);
   ~Recovery() { Stop(); }
 
   void Stop() EXCLUDES(mu_);
@@ -59,12 +63,15 @@ class Recovery {
   // Goes on as far as it can now. False: all its processes are dealt with.
   bool Advance(Interrupted& interrupted, bool all_had_time);
   void Judge(Interrupted& interrupted) const;
+  // Lets go of those that are not connected, for good.
+  void GiveUp(Interrupted& interrupted);
   // Lets go of those that nothing was interrupted for, once they are there.
   void Release(bool all_had_time);
   void Tell(const Interrupted& interrupted, const ProcessList& moved,
             const absl::Status& result) const;
 
   const Neighbours to_;
+  const Limits limits_;
   const std::shared_ptr<Watcher> watcher_;
   Mutex mu_;  // innermost
   bool stopping_ GUARDED_BY(mu_) = false;

@@ -74,7 +74,12 @@ ShimListener::ShimListener(Fd socket, Registry& registry, Events& events, Scratc
       spare_(OpenSpare()) {
   Watch(epoll_.get(), socket_.get(), kSocketId);
   Watch(epoll_.get(), stop_.get(), kStopId);
-  for (const auto& process : registry_.All()) WatchEnd(process);
+  for (const auto& process : registry_.All()) {
+    if (WatchEnd(process)) continue;
+    // Its end would never be seen; if it lives, it is known again when it connects.
+    Log(LogLevel::kWarning, "cannot watch process %d: errno %d", process->pid(), errno);
+    Remove(process);
+  }
   thread_ = std::thread([this] { Loop(); });
 }
 

@@ -37,11 +37,6 @@ wire::Commit CommitFor(const Member& member, const Transition::Eviction& evictio
   return commit;
 }
 
-// Its bytes are not all in HBM, and it stays so until somebody resumes it.
-bool IsOut(ProcessState state) {
-  return state == ProcessState::kPaused || state == ProcessState::kPartlyMoved;
-}
-
 bool StaysOut(const Process& process) { return !process.ended() && IsOut(process.State()); }
 
 // What a process's progress is measured by.
@@ -164,20 +159,32 @@ absl::Status Transition::Undo(absl::Status why) {
   WaitWhileMoving(*resumes, limits_.stall_ms, false);
   const Answers resumed = resumes->answers();
 
-  std::vector<int> left_behind;
+  std::vector<int> paused, dropped;
   for (size_t i = 0; i < members_.size(); ++i) {
     const Member& m = members_[i];
     if (m.already) continue;
     // One that does not answer is let go: without a daemon a shim undoes by itself.
-    if (!aborted[i] || !resumed[i]) m.process->Drop();
+    if (!aborted[i] || !resumed[i]) {
+      m.process->Drop();
+      dropped.push_back(m.process->pid());
+    }
     // Its ledger says where it is, also when its answer was lost on the way.
-    if (StaysOut(*m.process)) left_behind.push_back(m.process->pid());
+    if (StaysOut(*m.process)) paused.push_back(m.process->pid());
     events_.Publish(Event::Kind::kState, *m.process);
   }
-  if (left_behind.empty() || why.ok()) return why;
-  const std::string pids = Join(left_behind, ", ");
-  return Annotate(why, Cat("(still paused, resume when there is room: ", pids, ") "),
-                  {{"paused_pids", pids}});
+  if (why.ok()) return why;
+  if (!dropped.empty()) {
+    const std::string pids = Join(dropped, ", ");
+    why = Annotate(why,
+                   Cat("(did not answer the undo and are left to undo by themselves: ", pids, ") "),
+                   {{"unanswered_pids", pids}});
+  }
+  if (!paused.empty()) {
+    const std::string pids = Join(paused, ", ");
+    why = Annotate(why, Cat("(still paused, resume when there is room: ", pids, ") "),
+                   {{"paused_pids", pids}});
+  }
+  return why;
 }
 
 absl::Status Transition::Resume(bool release_host) {

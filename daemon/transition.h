@@ -22,7 +22,9 @@ class Transition {
   struct Limits {
     uint64_t answer_ms = 5000;   // beyond the time that a message allows the shim itself
     uint64_t stall_ms = 60'000;  // no byte moved and no answer for so long: it hangs
-    uint64_t undo_ms = 10'000;   // the same for an Abort
+    // The same for an Abort: longer than a shim waits in it for the memory that others export to
+    // it.
+    uint64_t undo_ms = 40'000;
   };
 
   // Both outlive it. The members are claimed for as long as it lives. `epoch` is the caller's.
@@ -58,7 +60,8 @@ class Transition {
       const std::function<void(Member&, const std::shared_ptr<Round>&, size_t slot)>& send);
   // Waits for the answers until none has come and no byte has moved for `stall_ms`.
   void WaitWhileMoving(Round& round, uint64_t stall_ms, bool failure_ends);
-  // Brings every member back to running after a failure; adds what stays behind to `why`.
+  // Brings every member back to running after a failure; adds what stays behind, and who has not
+  // answered and is left to itself, to `why`.
   absl::Status Undo(absl::Status why);
   absl::Status FirstFailure(const Answers& answers, std::string_view unanswered) const;
   void Tell(const Member& member, wire::ProcessState state);

@@ -33,6 +33,22 @@ TEST_CASE("a watcher gets what is published after it came, in order") {
   CHECK_FALSE(watcher->Next(Deadline::InMs(10)).has_value());
 }
 
+TEST_CASE("nothing is told of a process after it has gone") {
+  int heard = 0;
+  Events events([&](const Event&) { ++heard; });
+  Process process = MakeProcess(5);
+  const auto watcher = events.Watch();
+  process.End();
+  events.Publish(Event::Kind::kState, process, wire::ProcessState::kPaused);
+  events.Publish(Event::Kind::kGone, process);
+  events.Publish(Event::Kind::kState, process);
+  const auto event = watcher->Next(Deadline::InMs(1000));
+  REQUIRE(event.has_value());
+  CHECK(event->kind == Event::Kind::kGone);
+  CHECK_FALSE(watcher->Next(Deadline::InMs(10)).has_value());
+  CHECK(heard == 1);
+}
+
 TEST_CASE("a watcher that does not keep up loses events and is told") {
   Events events;
   const Process process = MakeProcess(5);

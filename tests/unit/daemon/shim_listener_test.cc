@@ -263,3 +263,20 @@ TEST_CASE("a ledger that turns bad afterwards harms nobody") {
   CHECK(ReasonOf(process->Ledger().status()) == "BAD_LEDGER");
   CHECK(served.Serves());
 }
+
+TEST_CASE("a process of an earlier daemon whose end cannot be seen is not kept") {
+  const TestDir dir;
+  Registry registry;
+  Events events;
+  Identity identity;
+  identity.pid = identity.own_pid = 4711;
+  // A plain file is nothing that epoll watches.
+  registry.Add(std::make_shared<Process>(identity, Fd(open(dir.path().c_str(), O_RDONLY))));
+  const auto watcher = events.Watch();
+  const ShimListener listener(*ListenAt(dir / "shim.sock", SOCK_SEQPACKET), registry, events,
+                              {[](auto&, const auto&, auto) {}, [](auto) {}, [](auto) {}}, {});
+  CHECK(registry.All().empty());
+  const auto event = watcher->Next(Deadline::InMs(1000));
+  REQUIRE(event.has_value());
+  CHECK(event->kind == Event::Kind::kGone);
+}

@@ -59,7 +59,10 @@ TEST_CASE("one that does not even answer Abort is let go") {
   Group group({100, 300, 300});
   group.shim(2).On(Type::kPrepare, Act::kHang);
   group.shim(2).On(Type::kAbort, Act::kHang);
-  CHECK_FALSE(group.Begin().Prepare(kGate).ok());
+  const auto failed = group.Begin().Prepare(kGate);
+  CHECK(MetadataOf(failed)["unanswered_pids"] == "102");
+  CHECK(MessageOf(failed).find("undo by themselves: 102") != std::string::npos);
+  CHECK_FALSE(MetadataOf(failed).contains("paused_pids"));
   CHECK(group.shim(0).WaitFor(ProcessState::kRunning));
   for (const Deadline by = Deadline::InMs(5000); !by.Passed();) {
     if (!group.members[2].process->connected()) break;
