@@ -2,9 +2,11 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 
 #include "common/result.h"
+#include "daemon/mount_info.h"
 
 namespace parkade::daemon {
 
@@ -16,8 +18,8 @@ Result<bool> IsInMemory(int dir);
 // an earlier boot's. On NFS, Lustre and the like it may be that of another machine that lives.
 bool IsLocal(int dir);
 
-// The upper directory of the overlay that is mounted as `mount_id`, from the text of a mountinfo
-// file. Empty: that mount is no overlay, or only to be read.
-std::optional<std::string> UpperDirectory(const std::string& mountinfo, uint64_t mount_id);
+// The upper directory of the overlay that is mounted as `mount_id`. Empty: that mount is no
+// overlay, or only to be read.
+std::optional<std::string> UpperDirectory(std::span<const MountInfo> mounts, uint64_t mount_id);
 
 }  // namespace parkade::daemon

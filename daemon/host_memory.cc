@@ -11,8 +11,6 @@
 namespace parkade::daemon {
 namespace {
 
-constexpr size_t kMountInfoBytes = 8 << 20;  // a node of many containers has thousands of lines
-
 // "name value [unit]" or "name: value [unit]" lines.
 std::map<std::string, Bytes> ReadTable(const std::string& path) {
   std::map<std::string, Bytes> table;
@@ -67,21 +65,15 @@ struct Mount {
   std::string root, point;
 };
 
-std::vector<Mount> MemoryMounts(const std::string& proc) {
+std::vector<Mount> MemoryMounts(std::span<const MountInfo> all) {
   std::vector<Mount> mounts;
-  const std::string text = ReadProcFile(Cat(proc, "/self/mountinfo"), kMountInfoBytes);
-  for (std::string_view line : Split(text, "\n")) {
-    const auto words = Split(line, " ");
-    if (words.size() < 5) continue;
-    const auto dash = std::find(words.begin() + 5, words.end(), "-");
-    if (std::distance(dash, words.end()) < 4) continue;
-    const auto options = Split(dash[3], ",");
-    const bool v1 =
-        dash[1] == "cgroup" && std::find(options.begin(), options.end(), "memory") != options.end();
-    if (!v1 && dash[1] != "cgroup2") continue;
+  for (const MountInfo& mount : all) {
+    const auto options = Split(mount.options, ",");
+    const bool v1 = mount.type == "cgroup" &&
+                    std::find(options.begin(), options.end(), "memory") != options.end();
+    if (!v1 && mount.type != "cgroup2") continue;
     // The root "/" is that of every path.
-    const std::string root(words[3] == "/" ? "" : words[3]);
-    mounts.push_back({v1 ? &kV1 : &kV2, root, std::string(words[4])});
+    mounts.push_back({v1 ? &kV1 : &kV2, mount.root == "/" ? "" : mount.root, mount.point});
   }
   return mounts;
 }
@@ -120,9 +112,10 @@ HostMemory ReadHostMemory(const std::string& proc) {
   return {table["MemTotal"] << 10, table["MemAvailable"] << 10};
 }
 
-std::vector<MemoryGroup> MemoryGroupsOf(int pid, const std::string& proc) {
+std::vector<MemoryGroup> MemoryGroupsOf(int pid, std::span<const MountInfo> all,
+                                        const std::string& proc) {
   std::vector<MemoryGroup> groups;
-  const auto mounts = MemoryMounts(proc);
+  const auto mounts = MemoryMounts(all);
   const std::string text = ReadProcFile(Cat(proc, "/", pid, "/cgroup"));
   // Lines "number:controllers:path"; the path may hold colons.
   for (std::string_view line : Split(text, "\n")) {

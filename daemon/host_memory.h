@@ -2,10 +2,12 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "common/bytes.h"
+#include "daemon/mount_info.h"
 
 namespace parkade::daemon {
 
@@ -22,8 +24,10 @@ struct MemoryGroup {
   Bytes free = 0;    // before it is full; page cache that can be dropped does not count as used
 };
 // The groups with a limit that a process's memory counts to: its own and those above it, v2 and v1.
-// Of another container's cgroup namespace that cannot be seen from here nothing is known.
-std::vector<MemoryGroup> MemoryGroupsOf(int pid, const std::string& proc = "/proc");
+// Of another container's cgroup namespace that cannot be seen from here nothing is known. `mounts`:
+// all of `proc`.
+std::vector<MemoryGroup> MemoryGroupsOf(int pid, std::span<const MountInfo> mounts,
+                                        const std::string& proc = "/proc");
 
 // How much memory the process may lock; empty: as much as it likes, or it is not visible.
 std::optional<Bytes> LockableBytes(int pid);

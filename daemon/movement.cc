@@ -24,8 +24,8 @@ std::vector<std::string> UuidsOf(const Member& member) {
 
 }  // namespace
 
-BytesByGpu ResidentOf(const ProcessList& processes) {
-  BytesByGpu resident;
+GpuAccount::ByGpu ResidentOf(const ProcessList& processes) {
+  GpuAccount::ByGpu resident;
   for (const auto& process : processes) {
     const ProcessView view = process->View();
     if (!view.ledger) continue;
@@ -93,7 +93,7 @@ Outcome Movement::OutcomeOf(const Member& member, wire::ProcessState goal,
   return outcome;
 }
 
-Bytes Movement::Expected(const std::string& uuid, const BytesByGpu& now) const {
+Bytes Movement::Expected(const std::string& uuid, const GpuAccount::ByGpu& now) const {
   const auto before = before_resident_.find(uuid);
   const auto after = now.find(uuid);
   if (before == before_resident_.end() || after == now.end()) return 0;

@@ -2,10 +2,10 @@
 // it belongs to each process.
 #pragma once
 
-#include <map>
 #include <string>
 #include <vector>
 
+#include "daemon/gpu_account.h"
 #include "daemon/gpus.h"
 #include "daemon/member.h"
 #include "daemon/orders.h"
@@ -13,10 +13,8 @@
 
 namespace parkade::daemon {
 
-using BytesByGpu = std::map<std::string, Bytes>;  // by uuid
-
 // HBM that the heaps of the processes hold now, as their ledgers say.
-BytesByGpu ResidentOf(const ProcessList& processes);
+GpuAccount::ByGpu ResidentOf(const ProcessList& processes);
 
 class Movement {
  public:
@@ -31,14 +29,14 @@ class Movement {
   Outcome OutcomeOf(const Member& member, wire::ProcessState goal, uint64_t arrived_ns) const;
 
  private:
-  Bytes Expected(const std::string& uuid, const BytesByGpu& now) const;
+  Bytes Expected(const std::string& uuid, const GpuAccount::ByGpu& now) const;
 
   const Gpus& gpus_;
   const ProcessList processes_;
-  const BytesByGpu before_resident_;
-  BytesByGpu after_resident_;
+  const GpuAccount::ByGpu before_resident_;
+  GpuAccount::ByGpu after_resident_;
   std::vector<std::string> uuids_;
-  BytesByGpu before_, after_;
+  GpuAccount::ByGpu before_, after_;
 };
 
 }  // namespace parkade::daemon

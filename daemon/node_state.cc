@@ -1,11 +1,9 @@
 // One order after another, from selector to outcome.
 #include "daemon/node_state.h"
 
-#include <time.h>
-
 #include <algorithm>
-#include <map>
-#include <set>
+#include <iterator>
+#include <utility>
 
 #include "daemon/host_memory.h"
 #include "daemon/movement.h"
@@ -17,8 +15,8 @@ namespace {
 
 using wire::ProcessState;
 
-// The stall of a resume, which is the longest that an earlier daemon's process is dealt with for,
-// and the wait for it before that.
+// For what an earlier daemon has left to be dealt with: the wait for it to come back and for room,
+// and a resume that stalls. One that moves bytes for longer is BUSY.
 constexpr uint64_t kReturnMs = 70'000;
 
 std::vector<int> PausedPids(const std::vector<Member>& members) {
@@ -182,35 +180,43 @@ class Begun {
 
 }  // namespace
 
+absl::StatusOr<NodeState::Claimed> NodeState::Claim(const Caller& caller, const Selector& selector,
+                                                    uint64_t epoch, ProcessState goal) {
+  auto selected = to_.registry.Select(caller, selector);
+  if (!selected.ok()) return selected.status();
+  to_.returning.Await(*selected, Deadline::InMs(kReturnMs));
+  auto claim = to_.registry.Take(*selected);
+  if (!claim.ok()) return claim.status();
+  if (auto s = CheckEpoch(*selected, epoch); !s.ok()) return s;
+  auto members = MembersFor(*selected, goal);
+  if (!members.ok()) return members.status();
+  return Claimed{std::move(*claim), std::move(*selected), std::move(*members)};
+}
+
 absl::StatusOr<Outcomes> NodeState::Pause(const Caller& caller, const PauseOrder& order,
                                           uint64_t arrived_ns) {
   if (auto s = Check(order); !s.ok()) return s;
-  auto selected = to_.registry.Select(caller, order.selector);
-  if (!selected.ok()) return selected.status();
-  to_.returning.Await(*selected, Deadline::InMs(kReturnMs));
-  const auto claim = to_.registry.Take(*selected);
-  if (!claim.ok()) return claim.status();
-  if (auto s = CheckEpoch(*selected, order.epoch); !s.ok()) return s;
-  auto members = MembersFor(*selected, ProcessState::kPaused);
-  if (!members.ok()) return members.status();
+  auto claimed = Claim(caller, order.selector, order.epoch, ProcessState::kPaused);
+  if (!claimed.ok()) return claimed.status();
+  std::vector<Member>& members = claimed->members;
 
-  const Begun begun(to_.journal, BegunOperation::Kind::kPause, *members);
-  Movement movement(to_.gpus, *selected);
-  std::vector<Scratch::Use> uses(members->size());
-  const absl::Status evicted = Evict(*members, uses, order);
+  const Begun begun(to_.journal, BegunOperation::Kind::kPause, members);
+  Movement movement(to_.gpus, claimed->processes);
+  std::vector<Scratch::Use> uses(members.size());
+  const absl::Status evicted = Evict(members, uses, order);
   for (size_t i = 0; i < uses.size(); ++i) {
-    if (!evicted.ok() && (*members)[i].process->State() == ProcessState::kRunning) {
+    if (!evicted.ok() && members[i].process->State() == ProcessState::kRunning) {
       uses[i].GiveBack();
     } else {
       uses[i].Keep();  // also of one that stayed behind paused: its bytes are there
     }
   }
-  if (!evicted.ok()) return ExplainMemlock(NameBackup(evicted, *members));
+  if (!evicted.ok()) return ExplainMemlock(NameBackup(evicted, members));
 
   movement.WaitForRelease();
   to_.account.Changed();
   Outcomes outcomes;
-  for (const Member& member : *members) {
+  for (const Member& member : members) {
     outcomes.push_back(movement.OutcomeOf(member, ProcessState::kPaused, arrived_ns));
   }
   return outcomes;
@@ -237,6 +243,7 @@ absl::Status NodeState::Evict(std::vector<Member>& members, std::vector<Scratch:
 absl::Status NodeState::Provide(std::vector<Member>& members, std::vector<Scratch::Use>& uses,
                                 const PauseOrder& order, HostBudget::Booking& booking) {
   std::vector<Demand> demands;
+  const std::vector<MountInfo> mounts = ReadMounts();
   for (const Member& member : members) {
     auto ledger = member.process->Ledger();
     if (!ledger.ok()) return ledger.status();
@@ -245,7 +252,7 @@ absl::Status NodeState::Provide(std::vector<Member>& members, std::vector<Scratc
         demands.emplace_back(DemandOf(member.process->pid(), process_default, *ledger));
     demand.exact = member.already ? 0 : member.prepared.stats.pausable_bytes;
     if (member.process->identity().visible) {
-      demand.groups = MemoryGroupsOf(member.process->pid());
+      demand.groups = MemoryGroupsOf(member.process->pid(), mounts);
       demand.stage = order.chunk_bytes;
     }
   }
@@ -266,25 +273,20 @@ absl::Status NodeState::Provide(std::vector<Member>& members, std::vector<Scratc
 
 absl::StatusOr<Outcomes> NodeState::Resume(const Caller& caller, const ResumeOrder& order,
                                            uint64_t arrived_ns) {
-  auto selected = to_.registry.Select(caller, order.selector);
-  if (!selected.ok()) return selected.status();
-  to_.returning.Await(*selected, Deadline::InMs(kReturnMs));
-  const auto claim = to_.registry.Take(*selected);
-  if (!claim.ok()) return claim.status();
-  if (auto s = CheckEpoch(*selected, order.epoch); !s.ok()) return s;
-  auto members = MembersFor(*selected, ProcessState::kRunning);
-  if (!members.ok()) return members.status();
+  auto claimed = Claim(caller, order.selector, order.epoch, ProcessState::kRunning);
+  if (!claimed.ok()) return claimed.status();
+  std::vector<Member>& members = claimed->members;
   if (order.release_host) {
     // What runs may still hold a pool: its shim answers `already` and gives that back.
-    for (Member& member : *members) member.already = false;
+    for (Member& member : members) member.already = false;
   }
-  const Begun begun(to_.journal, BegunOperation::Kind::kResume, *members);
-  Movement movement(to_.gpus, *selected);
+  const Begun begun(to_.journal, BegunOperation::Kind::kResume, members);
+  Movement movement(to_.gpus, claimed->processes);
   double waited_seconds = 0;
-  if (auto s = Restore(*members, order, &waited_seconds); !s.ok()) return NameBackup(s, *members);
+  if (auto s = Restore(members, order, &waited_seconds); !s.ok()) return NameBackup(s, members);
   movement.Look();
   Outcomes outcomes;
-  for (const Member& member : *members) {
+  for (const Member& member : members) {
     outcomes.push_back(movement.OutcomeOf(member, ProcessState::kRunning, arrived_ns));
     outcomes.back().wait_seconds = waited_seconds;
   }

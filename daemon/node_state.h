@@ -44,6 +44,15 @@ class NodeState {
   absl::Status BringBack(const ProcessList& processes);
 
  private:
+  struct Claimed {
+    Registry::Claim claim;  // gone last
+    ProcessList processes;
+    std::vector<Member> members;
+  };
+  // Those selected, when nothing of an earlier daemon's is under way with them any more. Members
+  // that are at `goal` are done already.
+  absl::StatusOr<Claimed> Claim(const Caller& caller, const Selector& selector, uint64_t epoch,
+                                wire::ProcessState goal);
   absl::Status Evict(std::vector<Member>& members, std::vector<Scratch::Use>& uses,
                      const PauseOrder& order);
   absl::Status Provide(std::vector<Member>& members, std::vector<Scratch::Use>& uses,

@@ -13,6 +13,7 @@
 #include "daemon/proc_file.h"
 #include "daemon/status.h"
 #include "daemon/words.h"
+#include "proto/scratch.h"
 
 namespace parkade::daemon {
 namespace {
@@ -23,8 +24,11 @@ void Discard(ScratchDirectory& directory) {
   }
 }
 
+// Bases that have been used: of 200 bytes at most, so 40,000 of them; each is noted once.
+constexpr size_t kMostNoted = 8 << 20;
+
 std::vector<std::string> ReadLines(const std::string& path) {
-  const std::string text = ReadProcFile(path);
+  const std::string text = ReadProcFile(path, kMostNoted);
   const auto lines = Split(text, "\n");
   return {lines.begin(), lines.end()};
 }
@@ -131,7 +135,8 @@ void Scratch::Forsake(Process& process) {
 }
 
 bool Scratch::MayHaveUsed(const std::string& path) {
-  if (!CheckBasePath(path.substr(0, path.rfind("/parkade-v1/"))).ok()) return false;
+  const std::string root = Cat("/", wire::kScratchRoot, "/");
+  if (!CheckBasePath(path.substr(0, path.rfind(root))).ok()) return false;
   if (IsAllowedBase(rules_, path)) return true;
   const MutexLock lock(mu_);
   return std::any_of(remembered_.begin(), remembered_.end(),

@@ -19,11 +19,6 @@
 namespace parkade::daemon {
 namespace {
 
-absl::Status Failed(int os_errno, std::string_view what, const std::string& path) {
-  return Annotate(ToStatus(OsError(os_errno, "%s", path.c_str())), Cat(what, " "),
-                  {{"path", path}});
-}
-
 std::string RandomName(int32_t pid) {
   unsigned char bytes[12];
   // Cannot fail for so few bytes once the machine has booted.
@@ -57,7 +52,7 @@ int Allocate(int fd, off_t from, off_t to) {
 absl::StatusOr<Fd> OpenScratchRoot(int base, const std::string& base_path, const FsUser& user) {
   const std::string path = Cat(base_path, "/", wire::kScratchRoot);
   struct stat b;
-  if (fstat(base, &b) != 0) return Failed(errno, "look at", base_path);
+  if (fstat(base, &b) != 0) return FileFailed(errno, "look at", base_path);
   int made;
   const auto make = [&] {
     made = mkdirat(base, wire::kScratchRoot, 0700) == 0 ? 0 : errno;
@@ -78,17 +73,17 @@ absl::StatusOr<Fd> OpenScratchRoot(int base, const std::string& base_path, const
       make();
     }
   }
-  if (made != 0 && made != EEXIST) return Failed(made, "make", path);
+  if (made != 0 && made != EEXIST) return FileFailed(made, "make", path);
   Fd root(openat(base, wire::kScratchRoot, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   if (!root) {
     if (errno == ELOOP || errno == ENOTDIR) {
       return Fail(absl::StatusCode::kInvalidArgument, "BAD_SCRATCH",
                   Cat(path, " is not a directory"), {{"path", path}});
     }
-    return Failed(errno, "open", path);
+    return FileFailed(errno, "open", path);
   }
   struct stat s;
-  if (fstat(root.get(), &s) != 0) return Failed(errno, "look at", path);
+  if (fstat(root.get(), &s) != 0) return FileFailed(errno, "look at", path);
   const bool trusted =
       s.st_uid == user.uid || s.st_uid == 0 || s.st_uid == geteuid() || s.st_uid == b.st_uid;
   const bool shared = (s.st_mode & 0022) != 0 && (s.st_mode & S_ISVTX) == 0;
@@ -128,7 +123,7 @@ absl::StatusOr<std::unique_ptr<ScratchDirectory>> ScratchDirectory::Create(
   {
     const AsUser as_user(user);
     if (mkdirat(files->root.get(), made->name_.c_str(), 0700) != 0) {
-      return Failed(errno, "make", made->path_);
+      return FileFailed(errno, "make", made->path_);
     }
   }
   const absl::Status filled = made->Fill(*files);
@@ -145,7 +140,7 @@ absl::StatusOr<std::unique_ptr<ScratchDirectory>> ScratchDirectory::Create(
 absl::Status ScratchDirectory::Fill(Files& files) {
   const AsUser as_user(user_);
   const int dir = (files.dir = OpenDirectory(files.root.get(), name_.c_str())).get();
-  if (dir < 0) return Failed(errno, "open", path_);
+  if (dir < 0) return FileFailed(errno, "open", path_);
   // Without an owner record a sweep would take it for one that was never finished, but for this
   // lock. That a sweep was faster is as unlikely as any failure here.
   struct stat s;
@@ -156,17 +151,17 @@ absl::Status ScratchDirectory::Fill(Files& files) {
   }
   constexpr int kNew = O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
   lock_.Reset(openat(dir, wire::kScratchLock, kNew, 0600));
-  if (!lock_) return Failed(errno, "make the lock of", path_);
-  if (flock(lock_.get(), LOCK_EX | LOCK_NB) != 0) return Failed(errno, "lock", path_);
+  if (!lock_) return FileFailed(errno, "make the lock of", path_);
+  if (flock(lock_.get(), LOCK_EX | LOCK_NB) != 0) return FileFailed(errno, "lock", path_);
   const Fd record_file(openat(dir, wire::kScratchOwner, kNew, 0600));
-  if (!record_file) return Failed(errno, "make the owner record of", path_);
+  if (!record_file) return FileFailed(errno, "make the owner record of", path_);
   const wire::OwnerRecord record = OwnerOf(owner_);
   const ssize_t n = write(record_file.get(), &record, sizeof record);
   if (n != ssize_t(sizeof record)) {
-    return Failed(n < 0 ? errno : ENOSPC, "write the owner record of", path_);
+    return FileFailed(n < 0 ? errno : ENOSPC, "write the owner record of", path_);
   }
   files.data.Reset(openat(dir, wire::kScratchData, kNew, 0600));
-  if (!files.data) return Failed(errno, "make the data file of", path_);
+  if (!files.data) return FileFailed(errno, "make the data file of", path_);
   return absl::OkStatus();
 }
 
@@ -191,7 +186,7 @@ absl::Status ScratchDirectory::Open() {
   auto files = std::make_shared<Files>();
   const std::string root_path = path_.substr(0, path_.rfind('/'));
   files->root = OpenDirectory(AT_FDCWD, root_path.c_str());
-  if (!files->root) return Failed(errno, "open", root_path);
+  if (!files->root) return FileFailed(errno, "open", root_path);
   auto found = LookInto(files->root.get(), name_);
   if (!found.ok()) return Annotate(found.status(), Cat("scratch directory ", path_, ": "));
   if (!found->owner || found->uid != user_.uid || !IsOwner(*found->owner, owner_)) {
@@ -231,7 +226,7 @@ absl::Status ScratchDirectory::Check(int base) {
     return fstatat(dir.get(), name, &named, AT_SYMLINK_NOFOLLOW) == 0 && fstat(ours, &held) == 0 &&
            named.st_dev == held.st_dev && named.st_ino == held.st_ino;
   };
-  if (!dir) return Failed(errno, "open", path_);
+  if (!dir) return FileFailed(errno, "open", path_);
   if (!same(".", open->dir.get()) || !same(wire::kScratchData, open->data.get()) ||
       (lock_ && !same(wire::kScratchLock, lock_.get()))) {
     return BadAdoption(path_, "has been replaced");
@@ -263,7 +258,7 @@ absl::Status ScratchDirectory::Reserve(Bytes bytes) {
   if (const int failed = Allocate(data, off_t(had), off_t(bytes)); failed != 0) {
     // Give back what was taken before it failed.
     [[maybe_unused]] const int r = ftruncate(data, off_t(had));
-    return Annotate(Failed(failed, Cat("reserve ", InUnits(bytes), " in"), path_), "",
+    return Annotate(FileFailed(failed, Cat("reserve ", InUnits(bytes), " in"), path_), "",
                     {{"needed_bytes", std::to_string(bytes - had)}});
   }
   bytes_ = bytes;

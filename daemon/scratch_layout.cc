@@ -53,12 +53,12 @@ bool IsOurs(int dir, const std::string& name, uid_t uid, struct stat* s) {
          S_ISREG(s->st_mode) && s->st_uid == uid;
 }
 
-absl::Status Failed(int os_errno, std::string_view what, const std::string& path) {
+}  // namespace
+
+absl::Status FileFailed(int os_errno, std::string_view what, const std::string& path) {
   return Annotate(ToStatus(OsError(os_errno, "%s", path.c_str())), Cat(what, " "),
                   {{"path", path}});
 }
-
-}  // namespace
 
 bool IsScratchName(std::string_view name) {
   const size_t dash = name.find('-');
@@ -103,7 +103,7 @@ absl::StatusOr<ScratchContents> LookInto(int root, const std::string& name) {
   found.dir = OpenDirectory(root, name.c_str());
   struct stat s;
   if (!found.dir || fstat(found.dir.get(), &s) != 0) {
-    if (errno == ENOENT) return Failed(errno, "open", name);
+    if (errno == ENOENT) return FileFailed(errno, "open", name);
     const bool no_directory = errno == ELOOP || errno == ENOTDIR;
     return Fail(absl::StatusCode::kPermissionDenied, "BAD_SCRATCH",
                 no_directory ? "it is a link or a file, not a directory"
@@ -133,14 +133,14 @@ absl::StatusOr<ScratchContents> LookInto(int root, const std::string& name) {
 
 absl::Status RemoveScratch(int root, int dir, const std::string& name, const std::string& path) {
   struct stat ours, named;
-  if (fstat(dir, &ours) != 0) return Failed(errno, "look at", path);
+  if (fstat(dir, &ours) != 0) return FileFailed(errno, "look at", path);
   std::string stranger;
   for (const std::string& file : NamesIn(dir)) {
     struct stat s;
     if (!IsOurs(dir, file, ours.st_uid, &s)) {
       stranger = file;
     } else if (IsDataName(file) && unlinkat(dir, file.c_str(), 0) != 0 && errno != ENOENT) {
-      return Failed(errno, "remove the data of", path);
+      return FileFailed(errno, "remove the data of", path);
     }
   }
   if (!stranger.empty()) {
@@ -150,16 +150,16 @@ absl::Status RemoveScratch(int root, int dir, const std::string& name, const std
   }
   // The owner record last: with it a removal that stops in the middle can be finished later.
   for (const char* file : {wire::kScratchLock, wire::kScratchOwner}) {
-    if (unlinkat(dir, file, 0) != 0 && errno != ENOENT) return Failed(errno, "empty", path);
+    if (unlinkat(dir, file, 0) != 0 && errno != ENOENT) return FileFailed(errno, "empty", path);
   }
   if (fstatat(root, name.c_str(), &named, AT_SYMLINK_NOFOLLOW) != 0) {
     if (errno == ENOENT) return absl::OkStatus();
-    return Failed(errno, "look at", path);
+    return FileFailed(errno, "look at", path);
   }
   // Somebody has put another one in its place: that one is not ours to remove.
   if (named.st_dev != ours.st_dev || named.st_ino != ours.st_ino) return absl::OkStatus();
   if (unlinkat(root, name.c_str(), AT_REMOVEDIR) != 0 && errno != ENOENT) {
-    return Failed(errno, "remove", path);
+    return FileFailed(errno, "remove", path);
   }
   return absl::OkStatus();
 }

@@ -17,6 +17,9 @@
 
 namespace parkade::daemon {
 
+// What became of `what` at `path`, which the metadata names: "open /a: No such file".
+absl::Status FileFailed(int os_errno, std::string_view what, const std::string& path);
+
 // "p<pid>-<24 hex digits>".
 bool IsScratchName(std::string_view name);
 

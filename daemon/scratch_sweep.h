@@ -36,8 +36,8 @@ struct SweptDirectory {
 // this machine (which a network file system cannot tell from another machine), or no such process
 // in a pid namespace that can be seen from here; and one that was never finished, which nobody is
 // making. Everything else stays: what another user's record is in, what holds a file that is no
-// scratch. Follows no link beneath the directory that `rules` allow. A base that is there and cannot
-// be opened is an entry too, which concerns root. Blocks on slow file systems.
+// scratch. Follows no link beneath the directory that `rules` allow. A base that is there and
+// cannot be opened is an entry too, which concerns root. Blocks on slow file systems.
 std::vector<SweptDirectory> SweepBases(const ScratchRules& rules,
                                        const std::vector<std::string>& bases, const Sweep& sweep);
 

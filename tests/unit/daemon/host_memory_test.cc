@@ -40,7 +40,9 @@ struct Tree {
     mounts += "30 24 0:26 " + root + " " + dir / point + " rw shared:9 - " + type + "\n";
     Write(dir / "proc/self/mountinfo", mounts);
   }
-  std::vector<MemoryGroup> Groups() const { return MemoryGroupsOf(7, dir / "proc"); }
+  std::vector<MemoryGroup> Groups() const {
+    return MemoryGroupsOf(7, ReadMounts(dir / "proc"), dir / "proc");
+  }
   // The least of what they have free.
   std::optional<Bytes> Least() const {
     std::optional<Bytes> least;
@@ -122,7 +124,7 @@ TEST_CASE("of groups that cannot be seen from here nothing is known") {
 
 TEST_CASE("this process's own groups are found as the kernel lays them out") {
   // Whatever they are: what is found has a path that is there.
-  for (const MemoryGroup& group : MemoryGroupsOf(getpid())) {
+  for (const MemoryGroup& group : MemoryGroupsOf(getpid(), ReadMounts())) {
     INFO(group.path);
     CHECK(std::filesystem::is_directory(group.path));
   }

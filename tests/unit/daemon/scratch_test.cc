@@ -1,4 +1,6 @@
 // Scratch bases and directories, on the real file system.
+#include "daemon/scratch.h"
+
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/resource.h>
@@ -6,6 +8,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cerrno>
 #include <csignal>
@@ -378,7 +381,25 @@ TEST_CASE("an overlay's upper directory is read as the kernel writes it") {
       "32 24 0:41 / /odd rw - overlay none rw,upperdir=/a\\040b\\134,c,workdir=/w\n"
       "33 24 0:42 / /ro ro - overlay overlay ro,lowerdir=/l:/m\n"
       "34 24 0:43 / /cut rw - overlay";
-  CHECK(UpperDirectory(mounts, 31) == "/up");
-  CHECK(UpperDirectory(mounts, 32) == "/a b,c");
-  for (const uint64_t id : {24, 33, 34, 99}) CHECK_FALSE(UpperDirectory(mounts, id));
+  CHECK(UpperDirectory(ParseMounts(mounts), 31) == "/up");
+  CHECK(UpperDirectory(ParseMounts(mounts), 32) == "/a b,c");
+  for (const uint64_t id : {24, 33, 34, 99}) CHECK_FALSE(UpperDirectory(ParseMounts(mounts), id));
+}
+
+TEST_CASE("bases that were used are remembered, however many they are") {
+  const TestDir dir;
+  const std::string state = dir.Make("state");
+  const std::string base = dir.Make("last");
+  std::string noted;
+  for (int i = 0; noted.size() < (128 << 10); ++i) {
+    noted += "/nowhere/" + std::string(180, 'x') + std::to_string(i) + "\n";
+  }
+  std::ofstream(state + "/scratch-bases") << noted << base << "\n";
+  const auto dead = MakeIn(base, Dead());
+  const std::string path = dead->path();
+  REQUIRE(dead->LetGo());
+  Sweep look;
+  look.mode = Sweep::Mode::kLook;
+  const auto swept = Scratch({}, state).SweepAll(look);
+  CHECK(std::any_of(swept.begin(), swept.end(), [&](const auto& s) { return s.path == path; }));
 }
