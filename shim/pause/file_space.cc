@@ -27,9 +27,4 @@ Result<FileSpace::Part> FileSpace::Take(Bytes want) {
                    "the space preallocated for this pause is used up");
 }
 
-Bytes FileSpace::left() const {
-  MutexLock lock(mu_);
-  return left_;
-}
-
 }  // namespace parkade::shim

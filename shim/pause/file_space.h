@@ -23,10 +23,9 @@ class FileSpace {
   // `want` bytes or, at a file's end, fewer; multiples of 4096. RESOURCE_EXHAUSTED DISK_SPACE when
   // nothing is left. Any thread.
   Result<Part> Take(Bytes want);
-  Bytes left() const;
 
  private:
-  mutable Mutex mu_;  // innermost
+  Mutex mu_;  // innermost
   std::vector<Bytes> capacity_;
   std::vector<uint64_t> used_ GUARDED_BY(mu_);
   size_t turn_ GUARDED_BY(mu_) = 0;
