@@ -29,6 +29,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   }
   const std::string text(reinterpret_cast<const char*>(data), size);
   if (const auto bytes = ParseBytes(text); bytes.ok()) Must(*bytes > 0);
-  if (const auto upper = daemon::UpperDirectory(daemon::ParseMounts(text), 31)) Must(upper->size() < size);
+  if (const auto upper = daemon::UpperDirectory(daemon::ParseMounts(text), 31))
+    Must(upper->size() < size);
   return 0;
 }

@@ -12,6 +12,7 @@
 #include <fstream>
 
 #include "common/text.h"
+#include "daemon/scratch.h"
 #include "daemon/scratch_layout.h"
 #include "daemon/status.h"
 #include "tests/unit/daemon/scratch_parts.h"
@@ -336,4 +337,22 @@ TEST_CASE("an owner in a pid namespace that cannot be seen is not taken for dead
   owner = OwnerOf(Self());
   owner.pid_namespace = 1;
   CHECK(LifeOf(owner) != Life::kAlive);
+}
+
+TEST_CASE("bases that were used are remembered, however many they are") {
+  const TestDir dir;
+  const std::string state = dir.Make("state");
+  const std::string base = dir.Make("last");
+  std::string noted;
+  for (int i = 0; noted.size() < (128 << 10); ++i) {
+    noted += "/nowhere/" + std::string(180, 'x') + std::to_string(i) + "\n";
+  }
+  std::ofstream(state + "/scratch-bases") << noted << base << "\n";
+  const auto dead = MakeIn(base, Dead());
+  const std::string path = dead->path();
+  REQUIRE(dead->LetGo());
+  Sweep look;
+  look.mode = Sweep::Mode::kLook;
+  const auto swept = Scratch({}, state).SweepAll(look);
+  CHECK(std::any_of(swept.begin(), swept.end(), [&](const auto& s) { return s.path == path; }));
 }

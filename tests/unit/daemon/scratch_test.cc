@@ -1,6 +1,4 @@
 // Scratch bases and directories, on the real file system.
-#include "daemon/scratch.h"
-
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/resource.h>
@@ -8,7 +6,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cerrno>
 #include <csignal>
@@ -384,22 +381,4 @@ TEST_CASE("an overlay's upper directory is read as the kernel writes it") {
   CHECK(UpperDirectory(ParseMounts(mounts), 31) == "/up");
   CHECK(UpperDirectory(ParseMounts(mounts), 32) == "/a b,c");
   for (const uint64_t id : {24, 33, 34, 99}) CHECK_FALSE(UpperDirectory(ParseMounts(mounts), id));
-}
-
-TEST_CASE("bases that were used are remembered, however many they are") {
-  const TestDir dir;
-  const std::string state = dir.Make("state");
-  const std::string base = dir.Make("last");
-  std::string noted;
-  for (int i = 0; noted.size() < (128 << 10); ++i) {
-    noted += "/nowhere/" + std::string(180, 'x') + std::to_string(i) + "\n";
-  }
-  std::ofstream(state + "/scratch-bases") << noted << base << "\n";
-  const auto dead = MakeIn(base, Dead());
-  const std::string path = dead->path();
-  REQUIRE(dead->LetGo());
-  Sweep look;
-  look.mode = Sweep::Mode::kLook;
-  const auto swept = Scratch({}, state).SweepAll(look);
-  CHECK(std::any_of(swept.begin(), swept.end(), [&](const auto& s) { return s.path == path; }));
 }
