@@ -15,6 +15,7 @@ struct Member {
   std::shared_ptr<ScratchDirectory> scratch;  // null: no bytes of it go to disk
   wire::Reply prepared{};
   wire::Reply finished{};  // of Commit or Resume
+  bool was_out = false;    // before the transition: an undo leaves it there
 };
 
 }  // namespace parkade::daemon

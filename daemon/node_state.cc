@@ -32,6 +32,7 @@ std::vector<int> PausedPids(const std::vector<Member>& members) {
 GpuAccount::ByGpu Lacking(const std::vector<Member>& members) {
   GpuAccount::ByGpu lacking;
   for (const Member& member : members) {
+    if (member.already) continue;
     const auto ledger = member.process->Ledger();
     if (!ledger.ok()) continue;
     const wire::LedgerHeader& header = ledger->header;
@@ -124,7 +125,8 @@ absl::Status ExplainMemlock(const absl::Status& failed) {
 
 // Members for the processes. Those that are at `goal` are done already; BUSY when one is moving by
 // itself, as after the loss of its last daemon.
-absl::StatusOr<std::vector<Member>> MembersFor(const ProcessList& processes, ProcessState goal) {
+absl::StatusOr<std::vector<Member>> MembersFor(const ProcessList& processes, ProcessState goal,
+                                               uint64_t epoch) {
   std::vector<Member> members;
   for (const auto& process : processes) {
     const ProcessView view = process->View();
@@ -138,14 +140,16 @@ absl::StatusOr<std::vector<Member>> MembersFor(const ProcessList& processes, Pro
       case ProcessState::kPrepared:
       case ProcessState::kEvicting:
       case ProcessState::kRestoring:
-        return Fail(
-            absl::StatusCode::kFailedPrecondition, "BUSY",
-            Cat("process ", process->pid(), ": a transition of an earlier daemon is still ending"),
-            {{"pid", std::to_string(process->pid())}});
+        return Fail(absl::StatusCode::kFailedPrecondition, "BUSY",
+                    Cat("process ", process->pid(), ": a transition has not come to its end there"),
+                    {{"pid", std::to_string(process->pid())}});
     }
     Member member;
     member.process = process;
-    member.already = view.state == goal;
+    member.was_out = IsOut(view.state);
+    // A shim that has nothing to do is still to hear of a caller who makes others stale.
+    const bool new_epoch = view.connected && view.ledger && epoch > view.ledger->epoch;
+    member.already = view.state == goal && !new_epoch;
     if (!member.already && !view.connected) {
       return Fail(absl::StatusCode::kUnavailable, "SHIM_DISCONNECTED",
                   Cat("process ", process->pid(), " is not connected now; try again"),
@@ -188,7 +192,7 @@ absl::StatusOr<NodeState::Claimed> NodeState::Claim(const Caller& caller, const 
   auto claim = to_.registry.Take(*selected);
   if (!claim.ok()) return claim.status();
   if (auto s = CheckEpoch(*selected, epoch); !s.ok()) return s;
-  auto members = MembersFor(*selected, goal);
+  auto members = MembersFor(*selected, goal, epoch);
   if (!members.ok()) return members.status();
   return Claimed{std::move(*claim), std::move(*selected), std::move(*members)};
 }
@@ -306,6 +310,8 @@ absl::Status NodeState::Restore(std::vector<Member>& members, const ResumeOrder&
   Transition transition(members, to_.events, limits_, order.epoch);
   absl::Status status;
   for (const Deadline by = Deadline::InNs(order.wait_timeout_ns);;) {
+    // Who lives is not to wait for room for who has ended.
+    for (Member& m : members) m.already |= m.process->ended();
     status = booking.Book(Lacking(members), by);
     if (!status.ok()) {
       status = Annotate(status, "", {{"paused_pids", Join(PausedPids(members), ", ")}});
@@ -318,6 +324,13 @@ absl::Status NodeState::Restore(std::vector<Member>& members, const ResumeOrder&
     booking.AwaitChange(by);
   }
   *waited_seconds = booking.waited_seconds();
+  for (const Member& m : members) {
+    if (status.ok() && m.process->ended()) {
+      status = Fail(absl::StatusCode::kUnavailable, "PROCESS_ENDED",
+                    Cat("process ", m.process->pid(), " has ended"),
+                    {{"pid", std::to_string(m.process->pid())}});
+    }
+  }
   return ReasonOf(status) == "GPU_MEMORY" ? ExplainShortage(status, members, to_.gpus) : status;
 }
 

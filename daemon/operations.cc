@@ -1,6 +1,8 @@
 // Runs, joins and remembers operations.
 #include "daemon/operations.h"
 
+#include <system_error>
+
 #include "daemon/status.h"
 #include "daemon/words.h"
 
@@ -25,6 +27,11 @@ void Operations::Keep(const Key& key, const std::shared_ptr<Operation>& operatio
   ids_.pop_front();
 }
 
+void Operations::Forget(const Key& key) {
+  by_id_.erase(key);
+  std::erase(ids_, key);
+}
+
 absl::StatusOr<Outcomes> Operations::Run(const std::string& caller, const std::string& id,
                                          const std::string& body, Deadline by, Work work) {
   JoinEnded();
@@ -44,18 +51,26 @@ absl::StatusOr<Outcomes> Operations::Run(const std::string& caller, const std::s
   } else {
     operation = std::make_shared<Operation>();
     operation->body = body;
+    try {
+      operation->thread = std::thread([this, key, operation, work = std::move(work)] {
+        auto answer = work();
+        // One who was told to come again later asks with the same id.
+        const bool again = ReasonOf(answer.status()) == "BUSY";
+        // First for the next daemon, then for the caller.
+        if (journal_ != nullptr && !key.second.empty() && !again) {
+          journal_->Answer({key.first, key.second, operation->body, answer});
+        }
+        const MutexLock done(mu_);
+        if (again) Forget(key);
+        operation->answer = std::move(answer);
+        ended_.NotifyAll();
+      });
+    } catch (const std::system_error& e) {
+      return Fail(absl::StatusCode::kResourceExhausted, "THREADS",
+                  Cat("the daemon can have no thread for this: ", e.what()));
+    }
     if (!id.empty()) Keep(key, operation);
     unjoined_.push_back(operation);
-    operation->thread = std::thread([this, key, operation, work = std::move(work)] {
-      auto answer = work();
-      // First for the next daemon, then for the caller.
-      if (journal_ != nullptr && !key.second.empty()) {
-        journal_->Answer({key.first, key.second, operation->body, answer});
-      }
-      const MutexLock done(mu_);
-      operation->answer = std::move(answer);
-      ended_.NotifyAll();
-    });
   }
   while (!operation->answer && !by.Passed()) ended_.WaitUntil(mu_, by);
   if (operation->answer) return *operation->answer;

@@ -50,6 +50,7 @@ class Operations {
 
   void JoinEnded() EXCLUDES(mu_);
   void Keep(const Key& key, const std::shared_ptr<Operation>& operation) REQUIRES(mu_);
+  void Forget(const Key& key) REQUIRES(mu_);
 
   Journal* const journal_;
   Mutex mu_;  // innermost; not held while an operation works

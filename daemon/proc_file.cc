@@ -12,7 +12,8 @@
 namespace parkade::daemon {
 
 std::string ReadProcFile(const std::string& path, size_t most) {
-  const Fd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  // A pipe in the place of one of our own small files has nothing to read, and must not hold us up.
+  const Fd fd(open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
   std::string text;
   if (!fd) return text;
   text.resize(most);

@@ -151,7 +151,7 @@ absl::Status Transition::Undo(absl::Status why) {
     if (!answer || !answer->reply) return false;
     return IsOut(ProcessState(answer->reply->state));
   };
-  const auto resumes = Send([&](const Member& m) { return !m.already && is_out(m); },
+  const auto resumes = Send([&](const Member& m) { return !m.already && !m.was_out && is_out(m); },
                             [&](Member& m, const auto& r, size_t slot) {
                               Tell(m, ProcessState::kRestoring);
                               m.process->Send(wire::Make<wire::Resume>(), r, slot);
@@ -169,7 +169,7 @@ absl::Status Transition::Undo(absl::Status why) {
       dropped.push_back(m.process->pid());
     }
     // Its ledger says where it is, also when its answer was lost on the way.
-    if (StaysOut(*m.process)) paused.push_back(m.process->pid());
+    if (!m.was_out && StaysOut(*m.process)) paused.push_back(m.process->pid());
     events_.Publish(Event::Kind::kState, *m.process);
   }
   if (why.ok()) return why;

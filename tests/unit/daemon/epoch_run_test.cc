@@ -45,6 +45,26 @@ TEST_CASE("a caller with a lower epoch than the last one's is refused, and nothi
   CHECK(resume_as(0).ok());  // no epoch, no check
 }
 
+TEST_CASE("a caller who finds his work done makes lower epochs stale all the same") {
+  DaemonRun run;
+  const auto shim = run.StartShim({"1048576"});
+  auto pause = PauseOf({shim->pid()}, v1::POLICY_HOST);
+  v1::PauseResponse paused;
+  pause.set_epoch(5);
+  REQUIRE(run.Pause(pause, &paused).ok());
+  pause.set_epoch(10);
+  REQUIRE(run.Pause(pause, &paused).ok());
+  CHECK(paused.results(0).already());
+  CHECK(run.Find(shim->pid()).epoch() == 10);
+  v1::ResumeRequest resume;
+  resume.mutable_selector()->add_pids(shim->pid());
+  resume.set_epoch(5);
+  grpc::ClientContext context;
+  v1::ResumeResponse response;
+  CHECK(ReasonIn(run.stub().Resume(&context, resume, &response)) == "STALE_EPOCH");
+  CHECK(run.Find(shim->pid()).state() == v1::PROCESS_STATE_PAUSED);
+}
+
 TEST_CASE("a pause with an open gate says so until the resume") {
   DaemonRun run;
   const auto shim = run.StartShim({"1048576"});

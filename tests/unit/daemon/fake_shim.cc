@@ -254,10 +254,13 @@ bool FakeShim::Work(wire::Packet& packet, Act act) {
       const MutexLock lock(mu_);
       prepare_ = prepare;
     }
-    if (state() == ProcessState::kPaused) return answer({}, true);
+    epoch_ = std::max(epoch_, prepare.epoch);
+    if (state() == ProcessState::kPaused) {
+      SetState(ProcessState::kPaused);  // with the epoch
+      return answer({}, true);
+    }
     stats_.pausable_bytes = unlisted_;
     for (const auto& a : settings_.allocations) stats_.pausable_bytes += Stored(a.bytes);
-    epoch_ = std::max(epoch_, prepare.epoch);
     gate_mode_ = prepare.gate_mode;
     if (settings_.launches != nullptr) {
       SetState(ProcessState::kPreparing);

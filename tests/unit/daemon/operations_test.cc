@@ -50,6 +50,21 @@ Deadline Soon() { return Deadline::InMs(10'000); }
 
 }  // namespace
 
+TEST_CASE(
+    "one who was busy is asked again under the same id, and answered for good when it is not") {
+  Operations operations;
+  int runs = 0;
+  const auto work = [&]() -> absl::StatusOr<Outcomes> {
+    if (++runs < 3) return Fail(absl::StatusCode::kFailedPrecondition, "BUSY", "moving");
+    return Pid(runs);
+  };
+  for (const int expected : {1, 2, 3, 3}) {
+    const auto answer = operations.Run("uid 1", "id", "body", Soon(), work);
+    CHECK(answer.ok() == (expected == 3));
+    CHECK(runs == expected);
+  }
+}
+
 TEST_CASE("a repeated request id gives the first answer and works once") {
   Operations operations;
   int runs = 0;
