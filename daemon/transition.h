@@ -22,9 +22,7 @@ class Transition {
   struct Limits {
     uint64_t answer_ms = 5000;   // beyond the time that a message allows the shim itself
     uint64_t stall_ms = 60'000;  // no byte moved and no answer for so long: it hangs
-    // The same for an Abort: longer than a shim waits in it for the memory that others export to
-    // it.
-    uint64_t undo_ms = 40'000;
+    uint64_t undo_ms = 10'000;   // the same for an Abort
   };
 
   // Both outlive it. The members are claimed for as long as it lives. `epoch` is the caller's.
