@@ -21,9 +21,11 @@ struct Beginning {
 };
 
 void* Begin(void* beginning) {
-  const std::unique_ptr<Beginning> self(static_cast<Beginning*>(beginning));
-  prctl(PR_SET_NAME, self->name);  // pthread_setname_np is in libpthread before 2.34
-  self->run(self->arg);
+  std::unique_ptr<Beginning> given(static_cast<Beginning*>(beginning));
+  const Beginning self = *given;
+  given.reset();                  // `run` may never return
+  prctl(PR_SET_NAME, self.name);  // pthread_setname_np is in libpthread before 2.34
+  self.run(self.arg);
   return nullptr;
 }
 
