@@ -96,7 +96,7 @@ def run(node):
     harness.holds("NOT_A_CLIENT" in done.err, f"the reason: {done.err.strip()}")
     harness.equal(remote("forged", "ps").code, UNREACHABLE, "another authority's certificate")
     harness.equal(remote("orchestrator", "ps", ca="evil").code, UNREACHABLE, "a daemon that the caller does not trust")
-    bare = subprocess.run(["openssl", "s_client", "-connect", f"localhost:{port}", "-alpn", "h2", "-CAfile", folder / "good.pem"],
+    bare = subprocess.run(["openssl", "s_client", "-ign_eof", "-connect", f"localhost:{port}", "-alpn", "h2", "-CAfile", folder / "good.pem"],
                           input="PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", capture_output=True, text=True, timeout=harness.PATIENCE, check=False)
     harness.holds("alert" in bare.stderr or bare.returncode, f"a caller without a certificate: {bare.stderr[-300:]}")
     harness.equal(node.state(app.pid), "running", "state after what strangers tried")
