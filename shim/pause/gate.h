@@ -45,7 +45,7 @@ class Gate {
   [[gnu::always_inline]] static void Leave() {
     Slot& slot = *mine_;
     if (--slot.depth != 0) return;
-    slot.inside.store(0, std::memory_order_release);  // partner: the load in AnyInside
+    slot.inside.store(0, std::memory_order_release);  // partner: the load in ThreadInside
     std::atomic_signal_fence(std::memory_order_seq_cst);
     if (state_.load(std::memory_order_relaxed) != 0) [[unlikely]]
       WakeCloser();
