@@ -20,8 +20,11 @@ inline void FutexWait(const std::atomic<uint32_t>& word, uint32_t expected, Dead
           by.IsNever() ? nullptr : &at, nullptr, FUTEX_BITSET_MATCH_ANY);
 }
 
-inline void FutexWakeAll(const std::atomic<uint32_t>& word) {
-  syscall(SYS_futex, &word, FUTEX_WAKE | FUTEX_PRIVATE_FLAG, INT_MAX, nullptr, nullptr, 0);
+// Wakes `count` sleepers at most, in the order in which they went to sleep.
+inline void FutexWake(const std::atomic<uint32_t>& word, int count) {
+  syscall(SYS_futex, &word, FUTEX_WAKE | FUTEX_PRIVATE_FLAG, count, nullptr, nullptr, 0);
 }
+
+inline void FutexWakeAll(const std::atomic<uint32_t>& word) { FutexWake(word, INT_MAX); }
 
 }  // namespace parkade

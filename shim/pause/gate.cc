@@ -40,11 +40,6 @@ Deadline NextLook(Deadline by) {
   return by.LeftNs() < kLookAgainMs * 1'000'000 ? by : Deadline::InMs(kLookAgainMs);
 }
 
-// The one that has slept longest: the kernel wakes in the order in which they went to sleep.
-void WakeFirst(const std::atomic<uint32_t>& word) {
-  syscall(SYS_futex, &word, FUTEX_WAKE | FUTEX_PRIVATE_FLAG, 1, nullptr, nullptr, 0);
-}
-
 Error Cancelled() {
   return MakeError(Code::kCancelled, "CANCELLED", "cancelled while the gate was closing");
 }
@@ -201,7 +196,7 @@ void Gate::Nudge() {
     FutexWakeAll(state_);
     WakeCloser();
   } else {
-    WakeFirst(state_);
+    FutexWake(state_, 1);
   }
 }
 
