@@ -39,13 +39,6 @@ std::string Canonical(const google::protobuf::Message& request) {
   return text;
 }
 
-template <typename Response>
-grpc::Status AnswerWith(const absl::StatusOr<Outcomes>& outcomes, Response* response) {
-  if (!outcomes.ok()) return ToGrpc(outcomes.status());
-  for (const Outcome& outcome : *outcomes) Write(outcome, response->add_results());
-  return grpc::Status::OK;
-}
-
 }  // namespace
 
 grpc::Status ControlService::ListProcesses(grpc::ServerContext* context,
@@ -98,36 +91,34 @@ grpc::Status ControlService::GetNode(grpc::ServerContext* context, const v1::Get
   return grpc::Status::OK;
 }
 
+// Both orders: read, carried out under the caller's request id, written.
+template <typename Request, typename Response, typename Order>
+grpc::Status ControlService::Carry(
+    const grpc::ServerContext& context, const Request& request, Response* response,
+    absl::StatusOr<Outcomes> (NodeState::*carry_out)(const Caller&, const Order&, uint64_t)) {
+  const uint64_t arrived_ns = MonotonicNs();
+  const auto caller = CallerOf(to_.authority, context);
+  if (!caller.ok()) return ToGrpc(caller.status());
+  const auto order = Read(request);
+  if (!order.ok()) return ToGrpc(order.status());
+  const auto outcomes = to_.operations.Run(
+      caller->Name(), request.request_id(), Canonical(request), AnswerBy(context),
+      [&node = to_.node, carry_out, caller = *caller, order = *order, arrived_ns] {
+        return (node.*carry_out)(caller, order, arrived_ns);
+      });
+  if (!outcomes.ok()) return ToGrpc(outcomes.status());
+  for (const Outcome& outcome : *outcomes) Write(outcome, response->add_results());
+  return grpc::Status::OK;
+}
+
 grpc::Status ControlService::Pause(grpc::ServerContext* context, const v1::PauseRequest* request,
                                    v1::PauseResponse* response) {
-  const uint64_t arrived_ns = MonotonicNs();
-  const auto caller = CallerOf(to_.authority, *context);
-  if (!caller.ok()) return ToGrpc(caller.status());
-  const auto order = Read(*request);
-  if (!order.ok()) return ToGrpc(order.status());
-  return AnswerWith(
-      to_.operations.Run(caller->Name(), request->request_id(), Canonical(*request),
-                         AnswerBy(*context),
-                         [&node = to_.node, caller = *caller, order = *order, arrived_ns] {
-                           return node.Pause(caller, order, arrived_ns);
-                         }),
-      response);
+  return Carry(*context, *request, response, &NodeState::Pause);
 }
 
 grpc::Status ControlService::Resume(grpc::ServerContext* context, const v1::ResumeRequest* request,
                                     v1::ResumeResponse* response) {
-  const uint64_t arrived_ns = MonotonicNs();
-  const auto caller = CallerOf(to_.authority, *context);
-  if (!caller.ok()) return ToGrpc(caller.status());
-  const auto order = Read(*request);
-  if (!order.ok()) return ToGrpc(order.status());
-  return AnswerWith(
-      to_.operations.Run(caller->Name(), request->request_id(), Canonical(*request),
-                         AnswerBy(*context),
-                         [&node = to_.node, caller = *caller, order = *order, arrived_ns] {
-                           return node.Resume(caller, order, arrived_ns);
-                         }),
-      response);
+  return Carry(*context, *request, response, &NodeState::Resume);
 }
 
 grpc::Status ControlService::CollectGarbage(grpc::ServerContext* context,

@@ -39,6 +39,11 @@ class ControlService final : public v1::Control::Service {
                      grpc::ServerWriter<v1::Event>* writer) override;
 
  private:
+  template <typename Request, typename Response, typename Order>
+  grpc::Status Carry(const grpc::ServerContext& context, const Request& request, Response* response,
+                     absl::StatusOr<Outcomes> (NodeState::*carry_out)(const Caller&, const Order&,
+                                                                      uint64_t));
+
   const Neighbours to_;
 };
 
