@@ -6,12 +6,9 @@ import os
 import subprocess
 import sys
 
+from cuda_driver import allocate, check, load, retain
+
 SIZE = 5 << 20
-
-
-def check(result, what):
-    if result != 0:
-        sys.exit(f"{what}: CUDA error {result}")
 
 
 def holds_scratch():
@@ -26,13 +23,9 @@ def holds_scratch():
 
 
 def main():
-    cuda = ctypes.CDLL("libcuda.so.1")
-    device, context, address = ctypes.c_int(), ctypes.c_void_p(), ctypes.c_uint64()
-    check(cuda.cuInit(0), "cuInit")
-    check(cuda.cuDeviceGet(ctypes.byref(device), 0), "cuDeviceGet")
-    check(cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), device), "cuDevicePrimaryCtxRetain")
-    check(cuda.cuCtxSetCurrent(context), "cuCtxSetCurrent")
-    check(cuda.cuMemAlloc_v2(ctypes.byref(address), ctypes.c_size_t(SIZE)), "cuMemAlloc")
+    cuda = load()
+    retain(cuda, 0)
+    address = allocate(cuda, SIZE)
     wanted = os.urandom(SIZE)
     check(cuda.cuMemcpyHtoD_v2(address, wanted, ctypes.c_size_t(SIZE)), "cuMemcpyHtoD")
     print("ready", flush=True)

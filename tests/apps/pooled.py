@@ -6,26 +6,20 @@ import ctypes
 import os
 import sys
 
+from cuda_driver import allocate, check, load, retain
+
 SIZE, POOLED = 5 << 20, 256 << 20
 UNKNOWN_ATTRIBUTE, INVALID_VALUE = 9999, 1
 
 
-def check(result, what):
-    if result != 0:
-        sys.exit(f"{what}: CUDA error {result}")
-
-
 def main():
-    cuda = ctypes.CDLL("libcuda.so.1")
-    device, number, context = ctypes.c_int(), ctypes.c_int(), ctypes.c_void_p()
-    address, pooled = ctypes.c_uint64(), ctypes.c_uint64()
-    check(cuda.cuInit(0), "cuInit")
+    cuda = load()
+    device, number, pooled = ctypes.c_int(), ctypes.c_int(), ctypes.c_uint64()
     check(cuda.cuDeviceGet(ctypes.byref(device), 0), "cuDeviceGet")
     if cuda.cuDeviceGetAttribute(ctypes.byref(number), UNKNOWN_ATTRIBUTE, device) != INVALID_VALUE:
         sys.exit("the driver knows an attribute that there is not")
-    check(cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), device), "cuDevicePrimaryCtxRetain")
-    check(cuda.cuCtxSetCurrent(context), "cuCtxSetCurrent")
-    check(cuda.cuMemAlloc_v2(ctypes.byref(address), ctypes.c_size_t(SIZE)), "cuMemAlloc")
+    retain(cuda, 0)
+    address = allocate(cuda, SIZE)
     check(cuda.cuMemAllocAsync(ctypes.byref(pooled), ctypes.c_size_t(POOLED), None), "cuMemAllocAsync")
     check(cuda.cuStreamSynchronize(None), "cuStreamSynchronize")
     wanted = os.urandom(SIZE)

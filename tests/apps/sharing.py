@@ -15,8 +15,9 @@ by one line. It reaches the driver by ctypes, so no runtime stands between.
 
 import ctypes
 import os
-import sys
 import time
+
+from cuda_driver import allocate, check, load, retain, serve
 
 STEP = 1 << 20  # a buffer's pattern is one block, repeated
 
@@ -27,26 +28,16 @@ class Handle(ctypes.Structure):
 
 class Program:
     def __init__(self):
-        self.cuda = ctypes.CDLL("libcuda.so.1")
-        device, context = ctypes.c_int(), ctypes.c_void_p()
-        self.must(self.cuda.cuInit(0))
-        self.must(self.cuda.cuDeviceGet(ctypes.byref(device), 0))
-        self.must(self.cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), device))
-        self.must(self.cuda.cuCtxSetCurrent(context))
+        self.cuda = load()
+        retain(self.cuda, 0)
         self.buffers = []  # address, bytes
-
-    def must(self, code):
-        if code != 0:
-            sys.exit(f"CUDA error {code}")
 
     def block(self, seed):
         page = bytes((seed * 31 + i * 7 + i // 256) % 256 for i in range(4096))
         return page * (STEP // len(page))
 
     def make(self, size):
-        address = ctypes.c_uint64()
-        self.must(self.cuda.cuMemAlloc_v2(ctypes.byref(address), ctypes.c_size_t(int(size))))
-        self.buffers.append((address, int(size)))
+        self.buffers.append((allocate(self.cuda, int(size)), int(size)))
         return f"made {len(self.buffers) - 1}"
 
     def export(self, index, offset="0"):
@@ -61,7 +52,7 @@ class Program:
         if code:
             return f"error {code}"
         size = ctypes.c_size_t()
-        self.must(self.cuda.cuMemGetAddressRange_v2(None, ctypes.byref(size), address))
+        check(self.cuda.cuMemGetAddressRange_v2(None, ctypes.byref(size), address), "cuMemGetAddressRange_v2")
         self.buffers.append((address, size.value))
         return f"opened {len(self.buffers) - 1}"
 
@@ -79,13 +70,13 @@ class Program:
     def fill(self, index, seed):
         block = self.block(int(seed))
         for address, size in self.parts(index):
-            self.must(self.cuda.cuMemcpyHtoD_v2(ctypes.c_uint64(address), block, ctypes.c_size_t(size)))
+            check(self.cuda.cuMemcpyHtoD_v2(ctypes.c_uint64(address), block, ctypes.c_size_t(size)), "cuMemcpyHtoD_v2")
         return "filled"
 
     def check(self, index, seed):
         block, found = self.block(int(seed)), ctypes.create_string_buffer(STEP)
         for address, size in self.parts(index):
-            self.must(self.cuda.cuMemcpyDtoH_v2(found, ctypes.c_uint64(address), ctypes.c_size_t(size)))
+            check(self.cuda.cuMemcpyDtoH_v2(found, ctypes.c_uint64(address), ctypes.c_size_t(size)), "cuMemcpyDtoH_v2")
             if found.raw[:size] != block[:size]:
                 return "wrong"
         return "right"
@@ -93,7 +84,7 @@ class Program:
     def range(self, index):
         address, size, base = self.buffers[int(index)][0], ctypes.c_size_t(), ctypes.c_uint64()
         inside = ctypes.c_uint64(address.value + 100)
-        self.must(self.cuda.cuMemGetAddressRange_v2(ctypes.byref(base), ctypes.byref(size), inside))
+        check(self.cuda.cuMemGetAddressRange_v2(ctypes.byref(base), ctypes.byref(size), inside), "cuMemGetAddressRange_v2")
         return f"range {base.value == address.value} {size.value}"
 
     def address(self, index):
@@ -107,12 +98,4 @@ class Program:
         return f"forked {child}"
 
 
-def main():
-    program = Program()
-    print("ready", flush=True)
-    for line in sys.stdin:
-        verb, *words = line.split()
-        print(getattr(program, verb)(*words), flush=True)
-
-
-main()
+serve(Program())
