@@ -1,10 +1,12 @@
 // An ordinary CUDA runtime program that checks its own bytes: buffers of many sizes, a kernel for
-// each and step, every other step captured and launched as a graph. Speaks as stepper does.
+// each and step, every other step captured and launched as a graph. Speaks as stepper does. The sizes
+// may be given as arguments.
 #include <cuda_runtime.h>
 #include <unistd.h>
 
 #include <cstdio>
 #include <cstdlib>
+#include <vector>
 
 namespace {
 
@@ -41,20 +43,23 @@ struct Buffer {
 
 }  // namespace
 
-int main() {
-  // Sizes around every border that the heap has.
-  const size_t kBytes[] = {4,        4096,     1 << 20,        (1 << 20) + 4, 2 << 20,
-                           20 << 20, 32 << 20, (32 << 20) + 4, 600 << 20};
+int main(int argc, char** argv) {
+  std::vector<size_t> sizes;
+  for (int i = 1; i < argc; ++i) sizes.push_back(strtoull(argv[i], nullptr, 10));
+  if (sizes.empty()) {
+    // Around every border that the heap has.
+    sizes = {4,        4096,     1 << 20,        (1 << 20) + 4, 2 << 20,
+             20 << 20, 32 << 20, (32 << 20) + 4, 600 << 20};
+  }
   cudaStream_t stream;
   Check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "stream");
   unsigned long long* wrong;
   Check(cudaMalloc(&wrong, sizeof *wrong), "counter");
   Check(cudaMemset(wrong, 0, sizeof *wrong), "counter");
-  constexpr size_t kBuffers = sizeof kBytes / sizeof *kBytes;
-  Buffer buffers[kBuffers];
+  std::vector<Buffer> buffers(sizes.size());
   size_t bytes = 0;
-  for (size_t i = 0; i < kBuffers; ++i) {
-    const size_t size = kBytes[i];
+  for (size_t i = 0; i < buffers.size(); ++i) {
+    const size_t size = sizes[i];
     Buffer& b = buffers[i];
     b.count = size / 4;
     Check(cudaMalloc(&b.words, size), "cudaMalloc");
@@ -62,7 +67,7 @@ int main() {
     bytes += size;
   }
   Check(cudaStreamSynchronize(stream), "fill");
-  printf("stepper pid %d ready: %zu buffers, %zu bytes\n", int(getpid()), kBuffers, bytes);
+  printf("stepper pid %d ready: %zu buffers, %zu bytes\n", int(getpid()), buffers.size(), bytes);
   fflush(stdout);
 
   unsigned step = 0;
@@ -70,7 +75,7 @@ int main() {
     cudaGraph_t graph = nullptr;
     if (step % 2 == 1)
       Check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal), "capture");
-    for (size_t i = 0; i < kBuffers; ++i) {
+    for (size_t i = 0; i < buffers.size(); ++i) {
       Advance<<<1024, 256, 0, stream>>>(buffers[i].words, buffers[i].count,
                                         1000 + unsigned(i) + step, wrong);
     }

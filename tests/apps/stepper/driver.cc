@@ -23,11 +23,24 @@ Entry Make(const char* name, const char* symbol, F linked, F& slot) {
   return {name, symbol, reinterpret_cast<Address>(linked), reinterpret_cast<Address*>(&slot)};
 }
 
-Address ByGetProc(decltype(&cuGetProcAddress) get, const char* name) {
+// The look-up in its first form, before CUDA 12 gave it a fifth parameter.
+using GetProcV1 = CUresult (*)(const char* name, Address* found, int version, cuuint64_t flags);
+
+// The runtime asks for the version it was built with; any that has these calls will do.
+constexpr int kVersionV1 = 11030, kVersionV2 = 12000;
+
+Address ByGetProcV1(Address get, const char* name) {
+  Address found = nullptr;
+  const auto call = reinterpret_cast<GetProcV1>(get);
+  if (call(name, &found, kVersionV1, CU_GET_PROC_ADDRESS_DEFAULT) != CUDA_SUCCESS) return nullptr;
+  return found;
+}
+
+Address ByGetProcV2(Address get, const char* name) {
   Address found = nullptr;
   CUdriverProcAddressQueryResult status;
-  // 12000: the runtime asks for the version it was built with; any that has these calls will do.
-  if (get(name, &found, 12000, CU_GET_PROC_ADDRESS_DEFAULT, &status) != CUDA_SUCCESS)
+  const auto call = reinterpret_cast<decltype(&cuGetProcAddress)>(get);
+  if (call(name, &found, kVersionV2, CU_GET_PROC_ADDRESS_DEFAULT, &status) != CUDA_SUCCESS)
     return nullptr;
   return status == CU_GET_PROC_ADDRESS_SUCCESS ? found : nullptr;
 }
@@ -57,19 +70,21 @@ const char* OpenDriver(Door door, Driver* d) {
   };
 
   void* library = nullptr;
-  decltype(&cuGetProcAddress) get = nullptr;
+  Address get = nullptr;
   if (door != Door::kLinked) {
     library = dlopen("libcuda.so.1", RTLD_NOW);
     if (library == nullptr) return "libcuda.so.1";
   }
-  if (door == Door::kGetProc) {
-    get = reinterpret_cast<decltype(get)>(dlsym(library, "cuGetProcAddress_v2"));
-    if (get == nullptr) return "cuGetProcAddress_v2";
+  if (door == Door::kGetProcV1 || door == Door::kGetProc) {
+    const char* name = door == Door::kGetProc ? "cuGetProcAddress_v2" : "cuGetProcAddress";
+    get = dlsym(library, name);
+    if (get == nullptr) return name;
   }
   for (const Entry& e : entries) {
-    *e.slot = door == Door::kLinked   ? e.linked
-              : door == Door::kDlopen ? dlsym(library, e.symbol)
-                                      : ByGetProc(get, e.name);
+    *e.slot = door == Door::kLinked      ? e.linked
+              : door == Door::kDlopen    ? dlsym(library, e.symbol)
+              : door == Door::kGetProcV1 ? ByGetProcV1(get, e.name)
+                                         : ByGetProcV2(get, e.name);
     if (*e.slot == nullptr) return e.name;
   }
   return nullptr;

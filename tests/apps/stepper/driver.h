@@ -4,7 +4,8 @@
 
 #include <cuda.h>
 
-enum class Door { kLinked, kDlopen, kGetProc };
+// kGetProcV1: cuGetProcAddress in its first form; kGetProc: in that of CUDA 12.
+enum class Door { kLinked, kDlopen, kGetProcV1, kGetProc };
 
 struct Driver {
   decltype(&cuInit) init;

@@ -10,8 +10,8 @@
 namespace {
 
 constexpr char kUsage[] =
-    "usage: stepper [--door linked|dlopen|getproc] [--device N] [--buffers N] [--bytes SIZE,...]\n"
-    "               [--seed N] [--steps N] [--step-ms N] [--on-input]\n"
+    "usage: stepper [--door linked|dlopen|getproc|getproc1] [--device N] [--buffers N]\n"
+    "               [--bytes SIZE,...] [--seed N] [--steps N] [--step-ms N] [--on-input]\n"
     "SIZE is a number of bytes, with K, M or G for powers of 1024.\n";
 
 // Reads a number with an optional K, M or G at `*text`, and moves `*text` past it.
@@ -47,6 +47,7 @@ bool ReadDoor(const char* text, Door* door) {
   if (strcmp(text, "linked") == 0) return *door = Door::kLinked, true;
   if (strcmp(text, "dlopen") == 0) return *door = Door::kDlopen, true;
   if (strcmp(text, "getproc") == 0) return *door = Door::kGetProc, true;
+  if (strcmp(text, "getproc1") == 0) return *door = Door::kGetProcV1, true;
   return false;
 }
 
