@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "shim/hooks/interposers.h"
 #include "shim/libc/late.h"
 #include "shim/libc/loaded_object.h"
 
@@ -35,8 +36,12 @@ bool RealLibrary::Find(Search search) {
   LateDlopen(library->path(), RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
   low_.store(library->low(), std::memory_order_relaxed);
   size_.store(library->size(), std::memory_order_relaxed);
+  Interposers::Find(*library);
   for (int i = 0; i < kEntryCount; ++i) {
-    functions_[i].store(library->Find(NameOf(Entry(i))), std::memory_order_relaxed);
+    const char* name = NameOf(Entry(i));
+    void* function = library->Find(name);
+    void* next = function == nullptr ? nullptr : Interposers::Function(name);
+    functions_[i].store(next != nullptr ? next : function, std::memory_order_relaxed);
   }
   found_.store(true, std::memory_order_release);
   return true;
@@ -67,7 +72,8 @@ bool Inert() {
   int now = mode.load(std::memory_order_relaxed);
   if (now == kUnread) {
     const char* setting = getenv("PARKADE");
-    now = setting != nullptr && strcmp(setting, "off") == 0 ? kInert : kActive;
+    const bool off = setting != nullptr && strcmp(setting, "off") == 0;
+    now = off || IsSecondShim() ? kInert : kActive;
     mode.store(now, std::memory_order_relaxed);
   }
   return now == kInert;

@@ -21,8 +21,8 @@ class RealLibrary {
   // True once the functions of a libcuda are known. It then stays loaded for good.
   static bool Find(Search search);
 
-  // The real function of `entry`. Null when the process has no libcuda or this one is older than
-  // the name. Looks for the library on the first calls.
+  // The real function of `entry`, or that of an interposer in front of it. Null when the process
+  // has no libcuda or this one is older than the name. Looks for the library on the first calls.
   static void* Function(Entry entry) {
     void* known = functions_[int(entry)].load(std::memory_order_relaxed);
     return __builtin_expect(known != nullptr, 1) ? known : FunctionSlow(entry);
@@ -52,7 +52,8 @@ class RealLibrary {
 // The shim's own function for `entry`, as exported. Any time.
 const void* WrapperOf(Entry entry);
 
-// True when PARKADE=off: hooks pass everything through. Reads the environment on the first call,
+// True when PARKADE=off, or when another copy of the shim stands in front of this one: hooks pass
+// everything through. Reads the environment on the first call,
 // which is always inside a call of the application.
 bool Inert();
 

@@ -4,8 +4,11 @@
 // library with the caller's own return address for everything that is not a name of ours.
 #include <dlfcn.h>
 
+#include <cstring>
+
 #include "shim/hooks/counts.h"
 #include "shim/hooks/entries.h"
+#include "shim/hooks/interposers.h"
 #include "shim/hooks/real_library.h"
 #include "shim/libc/late.h"
 #include "shim/libc/loaded_object.h"
@@ -78,6 +81,16 @@ void CountIfDrivers(const char* name) {
   }
 }
 
+// Another interposer in front of the shim asks for the dlsym behind it, by a version of the C
+// library's: the shim's has none, and would be left out.
+const void* LookUpBehind(void* handle, const char* name, const void* caller) {
+  if (handle != RTLD_NEXT || name == nullptr || strncmp(name, "dl", 2) != 0) return nullptr;
+  const void* own = strcmp(name, "dlsym") == 0    ? reinterpret_cast<const void*>(&dlsym)
+                    : strcmp(name, "dlvsym") == 0 ? reinterpret_cast<const void*>(&dlvsym)
+                                                  : nullptr;
+  return own != nullptr && StandsBeforeShim(caller) ? own : nullptr;
+}
+
 // `look_up()` is the C library's own answer, `jump` its function.
 template <typename LookUp>
 Route RouteName(void* handle, const char* name, const void* caller, void* jump, LookUp look_up) {
@@ -89,7 +102,10 @@ Route RouteName(void* handle, const char* name, const void* caller, void* jump, 
     return pass;
   }
   // libcuda looks its own functions up too (on WSL2), and must get its own.
-  if (RealLibrary::Find(Search::kLoaded) && RealLibrary::Contains(caller)) return pass;
+  if (RealLibrary::Find(Search::kLoaded) &&
+      (RealLibrary::Contains(caller) || Interposers::Exports(caller, name))) {
+    return pass;
+  }
   if (handle == RTLD_NEXT) {
     // A call from here would mean "behind the shim". Only answers of ours are given from here.
     void* found = FindBehind(caller, name);
@@ -114,6 +130,9 @@ Route parkade_route_dlsym(void* handle, const char* name, const void* caller) {
 Route parkade_route_dlvsym(void* handle, const char* name, const char* version,
                            const void* caller) {
   const Dlvsym real = RealDlvsym();
+  if (const void* own = LookUpBehind(handle, name, caller)) {
+    return {const_cast<void*>(own), nullptr};
+  }
   return RouteName(handle, name, caller, reinterpret_cast<void*>(real),
                    [&] { return real(handle, name, version); });
 }

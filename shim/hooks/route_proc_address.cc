@@ -1,6 +1,7 @@
 // The route of the CUDA runtime: answers of cuGetProcAddress, replaced after the driver gave them.
 #include "shim/hooks/counts.h"
 #include "shim/hooks/handlers.h"
+#include "shim/hooks/interposers.h"
 #include "shim/hooks/real_library.h"
 
 namespace parkade::shim {
@@ -12,6 +13,11 @@ std::optional<Entry> EntryBehind(const void* address, const char* symbol, int ve
                                  cuuint64_t flags) {
   for (const EntryVersion& form : VersionsOf(symbol)) {
     if (RealLibrary::Known(form.entry) == address) return form.entry;
+    // The driver's own, where an interposer stands in front of it.
+    if (Interposers::Function(NameOf(form.entry)) != nullptr &&
+        RealLibrary::Export(NameOf(form.entry)) == address) {
+      return form.entry;
+    }
   }
   for (int i = 0; i < kEntryCount; ++i) {
     if (RealLibrary::Known(Entry(i)) == address) return Entry(i);
@@ -26,8 +32,10 @@ void Replace(const char* symbol, void** function, int version, cuuint64_t flags,
              const void* caller) {
   // The runtime asks first for "" and version 0; a success may still hold no function.
   if (symbol == nullptr || function == nullptr || *function == nullptr) return;
-  if (Inert() || RealLibrary::Contains(caller) || !RealLibrary::Contains(*function)) return;
+  if (Inert() || RealLibrary::Contains(caller)) return;
+  if (!RealLibrary::Contains(*function) && !Interposers::Contains(*function)) return;
   const auto entry = EntryBehind(*function, symbol, version, flags);
+  if (entry && Interposers::Exports(caller, NameOf(*entry))) return;  // what it calls next
   if (entry) {
     *function = const_cast<void*>(WrapperOf(*entry));
   } else {

@@ -104,8 +104,8 @@ bool LoadedObject::Matches(uint32_t index, std::string_view symbol) const {
          symbol == strings_ + s.st_name;
 }
 
-void* LoadedObject::Find(std::string_view symbol) const {
-  if (strings_ == nullptr || symbols_ == nullptr) return nullptr;
+uint32_t LoadedObject::Index(std::string_view symbol) const {
+  if (strings_ == nullptr || symbols_ == nullptr) return 0;
   uint32_t found = 0;  // symbol 0 is the reserved one
   if (gnu_hash_ != nullptr) {
     const uint32_t bucket_count = gnu_hash_[0];
@@ -133,7 +133,18 @@ void* LoadedObject::Find(std::string_view symbol) const {
       }
     }
   }
+  return found;
+}
+
+void* LoadedObject::Find(std::string_view symbol) const {
+  const uint32_t found = Index(symbol);
   return found == 0 ? nullptr : reinterpret_cast<void*>(base_ + symbols_[found].st_value);
+}
+
+void* LoadedObject::FindFunction(std::string_view symbol) const {
+  const uint32_t found = Index(symbol);
+  const bool is_function = found != 0 && ELF64_ST_TYPE(symbols_[found].st_info) == STT_FUNC;
+  return is_function ? reinterpret_cast<void*>(base_ + symbols_[found].st_value) : nullptr;
 }
 
 }  // namespace parkade::shim

@@ -26,6 +26,8 @@ class LoadedObject {
   // The address of a function or object that this file exports under its default version; null
   // when there is none. Symbols that are resolved by a function (IFUNC) count as absent.
   void* Find(std::string_view symbol) const;
+  // The same for functions alone.
+  void* FindFunction(std::string_view symbol) const;
 
   bool Contains(const void* address) const {
     return reinterpret_cast<uintptr_t>(address) - low_ < size_;
@@ -41,6 +43,7 @@ class LoadedObject {
   const void* At(ElfW(Addr) address) const;
 
  private:
+  uint32_t Index(std::string_view symbol) const;  // 0: none
   bool Matches(uint32_t index, std::string_view symbol) const;
 
   const char* path_;
