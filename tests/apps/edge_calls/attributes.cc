@@ -28,7 +28,13 @@ void OfAll(Answer& a) {
   CUdeviceptr managed = 0;
   Must(cuMemAllocHost(&pinned, kSmall), "cuMemAllocHost");
   Must(cuMemAllocManaged(&managed, kSmall, CU_MEM_ATTACH_GLOBAL), "cuMemAllocManaged");
-  const Freed freed(kSmall), freed_middle(kMiddle), freed_large(kLarge);
+  // All are there before the first goes, so that none takes the place of another.
+  CUdeviceptr freed = 0, freed_middle = 0, freed_large = 0;
+  const Memory beside(kSmall), beside_middle(kMiddle), beside_large(kLarge);
+  Must(cuMemAlloc(&freed, kSmall), "cuMemAlloc");
+  Must(cuMemAlloc(&freed_middle, kMiddle), "cuMemAlloc");
+  Must(cuMemAlloc(&freed_large, kLarge), "cuMemAlloc");
+  for (CUdeviceptr p : {freed, freed_middle, freed_large}) Must(cuMemFree(p), "cuMemFree");
   const struct {
     const char* name;
     CUdeviceptr at, base;
