@@ -32,12 +32,11 @@ bool PrimaryIsGone(CUdevice device) {
 void NoteContext(CUcontext context) {
   if (context == nullptr || Inert()) return;
   InShim guard;
-  const bool first = LiveParts() == nullptr;
   ContextMade(RealByName, context);
   Parts* parts = LiveParts();
   if (parts == nullptr) return;
   parts->ledger.SetUnhookedNames(UnhookedNames());
-  if (first) WarnOfEscapes(parts->ledger);
+  WarnOfNewEscapes(parts->ledger);
 }
 
 void NoteCurrentContext() {

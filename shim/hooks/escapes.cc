@@ -1,6 +1,7 @@
 // Reads the relocation tables of loaded files and compares what the loader wrote with the shim.
 #include "shim/hooks/escapes.h"
 
+#include <atomic>
 #include <cstdio>
 #include <cstring>
 
@@ -94,11 +95,41 @@ bool MayBindPast(const LoadedObject& object) {
          !file.starts_with("linux-vdso");
 }
 
+bool IsSecondDriver(const LoadedObject& object) {
+  return FileName(object.path()).starts_with("libcuda.so") &&
+         !RealLibrary::Contains(reinterpret_cast<const void*>(object.low())) &&
+         object.FindFunction("cuInit") != nullptr;
+}
+
+// Of the last look: where it was said, what the loader had loaded and unloaded, and how long its
+// list was.
+constinit std::atomic<const LedgerWriter*> said_in{nullptr};
+constinit std::atomic<uint64_t> seen_loads{0};
+constinit std::atomic<uint64_t> seen_unloads{0};
+constinit std::atomic<uint64_t> seen_files{0};
+
+void Warn(void* arg, const char* path, const char* symbol) {
+  char text[320];
+  if (symbol == nullptr) {
+    snprintf(text, sizeof text,
+             "%s is a second driver library: calls that go straight to it are not seen", path);
+  } else {
+    snprintf(text, sizeof text,
+             "%s has %s bound past the shim (RTLD_DEEPBIND?): its CUDA calls are not seen", path,
+             symbol);
+  }
+  static_cast<LedgerWriter*>(arg)->AddWarning(text);
+}
+
 }  // namespace
 
-void FindEscapes(void (*report)(void* arg, const char* path, const char* symbol), void* arg) {
+uint64_t FindEscapes(void (*report)(void* arg, const char* path, const char* symbol), void* arg,
+                     uint64_t skip) {
   const Targets targets{FindInLibc("dlsym"), FindInLibc("dlvsym")};
+  uint64_t files = 0;
   ForEachLoadedObject([&](const LoadedObject& object) {
+    if (++files <= skip) return false;
+    if (IsSecondDriver(object)) report(arg, object.path(), nullptr);
     if (!MayBindPast(object)) return false;
     const Tables tables = TablesOf(object);
     if (tables.symbols == nullptr || tables.strings == nullptr) return false;
@@ -107,18 +138,20 @@ void FindEscapes(void (*report)(void* arg, const char* path, const char* symbol)
     if (symbol != nullptr) report(arg, object.path(), symbol);
     return false;
   });
+  return files;
 }
 
-void WarnOfEscapes(LedgerWriter& ledger) {
-  FindEscapes(
-      [](void* arg, const char* path, const char* symbol) {
-        char text[320];
-        snprintf(text, sizeof text,
-                 "%s has %s bound past the shim (RTLD_DEEPBIND?): its CUDA calls are not seen",
-                 path, symbol);
-        static_cast<LedgerWriter*>(arg)->AddWarning(text);
-      },
-      &ledger);
+void WarnOfNewEscapes(LedgerWriter& ledger) {
+  const LoadCounts now = CountLoads();
+  const bool here = said_in.load(std::memory_order_relaxed) == &ledger;
+  if (here && seen_loads.load(std::memory_order_relaxed) == now.loads) return;
+  // The loader lists files in the order in which they came. After one has gone the list is another.
+  const bool same_list = here && seen_unloads.load(std::memory_order_relaxed) == now.unloads;
+  const uint64_t skip = same_list ? seen_files.load(std::memory_order_relaxed) : 0;
+  seen_files.store(FindEscapes(Warn, &ledger, skip), std::memory_order_relaxed);
+  seen_unloads.store(now.unloads, std::memory_order_relaxed);
+  seen_loads.store(now.loads, std::memory_order_relaxed);
+  said_in.store(&ledger, std::memory_order_relaxed);
 }
 
 }  // namespace parkade::shim

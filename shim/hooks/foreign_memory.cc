@@ -59,18 +59,6 @@ Lists& All() REQUIRES(mu) {
   return *lists;
 }
 
-// Files that the loader has unmapped so far: after one, an address may belong to another file.
-uint64_t Unloads() {
-  uint64_t unloads = 0;
-  dl_iterate_phdr(
-      [](dl_phdr_info* info, size_t, void* out) {
-        *static_cast<uint64_t*>(out) = info->dlpi_subs;
-        return 1;
-      },
-      &unloads);
-  return unloads;
-}
-
 std::optional<bool> KnownVerdict(uintptr_t address, uint64_t unloads) {
   MutexLock lock(mu);
   Lists& all = All();
@@ -87,7 +75,8 @@ std::optional<bool> KnownVerdict(uintptr_t address, uint64_t unloads) {
 }  // namespace
 
 bool KeepsNativeMemory(const void* caller) {
-  const uint64_t unloads = Unloads();
+  // After an unload an address may belong to another file.
+  const uint64_t unloads = CountLoads().unloads;
   if (auto known = KnownVerdict(reinterpret_cast<uintptr_t>(caller), unloads)) return *known;
   const auto object = LoadedObject::ByAddress(caller);
   if (!object) return false;  // code made at run time

@@ -1,6 +1,8 @@
 // Handlers of linear allocations: the heap's memory in place of the driver's.
 #include <cstdint>
+#include <cstdio>
 
+#include "shim/hooks/escapes.h"
 #include "shim/hooks/foreign_memory.h"
 #include "shim/hooks/gate_pass.h"
 #include "shim/hooks/handlers.h"
@@ -18,13 +20,29 @@ CUresult AllocateNative(Parts& parts, CUdeviceptr* out, size_t bytes) {
   return r;
 }
 
+void WarnOfRefusal(Parts& parts, CUresult refusal) {
+  const char* name = nullptr;
+  if (parts.driver.get_error_name(refusal, &name) != CUDA_SUCCESS) name = "an unknown error";
+  char text[160];
+  snprintf(text, sizeof text,
+           "virtual memory is refused here (%s): allocations stay native, and no pause moves them",
+           name);
+  parts.ledger.AddWarning(text);
+}
+
 CUresult Allocate(Parts& parts, const void* caller, CUdeviceptr* out, size_t bytes) {
   const GatePass pass(Gate::Call::kAllocation);
   if (!pass) return kNoPass;
   InShim guard;
+  WarnOfNewEscapes(parts.ledger);
   if (KeepsNativeMemory(caller)) return AllocateNative(parts, out, bytes);
   const CUresult r = parts.heap.Allocate(out, bytes, kDefaultTag);
-  return r == CUDA_ERROR_NOT_SUPPORTED ? AllocateNative(parts, out, bytes) : r;
+  if (r == CUDA_SUCCESS || r == CUDA_ERROR_OUT_OF_MEMORY) return r;
+  // What the program did wrong is wrong natively too, in the driver's own words. Else it is virtual
+  // memory that is refused: by an old device, or by a wrapper between here and the driver.
+  const CUresult native = AllocateNative(parts, out, bytes);
+  if (native == CUDA_SUCCESS) WarnOfRefusal(parts, r);
+  return native;
 }
 
 }  // namespace

@@ -30,6 +30,17 @@ std::string_view FileName(const char* path) {
   return whole.substr(whole.rfind('/') + 1);  // npos + 1 is 0
 }
 
+LoadCounts CountLoads() {
+  LoadCounts counts{};
+  dl_iterate_phdr(
+      [](dl_phdr_info* info, size_t, void* out) {
+        *static_cast<LoadCounts*>(out) = {info->dlpi_adds, info->dlpi_subs};
+        return 1;
+      },
+      &counts);
+  return counts;
+}
+
 LoadedObject::LoadedObject(const dl_phdr_info& info)
     : path_(info.dlpi_name != nullptr ? info.dlpi_name : ""), base_(info.dlpi_addr) {
   uintptr_t low = UINTPTR_MAX;

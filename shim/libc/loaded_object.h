@@ -68,6 +68,13 @@ bool ForEachLoadedObject(Visit visit) {
              &visit) != 0;
 }
 
+// How many files the loader has loaded and unloaded so far in this process. Any thread.
+struct LoadCounts {
+  uint64_t loads;
+  uint64_t unloads;
+};
+LoadCounts CountLoads();
+
 // The part of a path after its last '/'.
 std::string_view FileName(const char* path);
 

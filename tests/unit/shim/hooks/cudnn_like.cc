@@ -4,4 +4,5 @@ int cudnnFoo() { return 1; }
 int cublasFoo() { return 2; }
 int cuFileFoo() { return 3; }
 int cu() { return 4; }
+int cuMemAllocFoo() { return 5; }
 }

@@ -106,8 +106,8 @@ int parkade_test_escapes(char* out, int size) {
       [](void* arg, const char* path, const char* symbol) {
         Found& f = *static_cast<Found*>(arg);
         const std::string_view file = FileName(path);
-        const int n =
-            snprintf(f.out, size_t(f.left), "%.*s %s\n", int(file.size()), file.data(), symbol);
+        const int n = snprintf(f.out, size_t(f.left), "%.*s %s\n", int(file.size()), file.data(),
+                               symbol == nullptr ? "is a driver" : symbol);
         if (n > 0 && n < f.left) f.out += n, f.left -= n;
         ++f.count;
       },

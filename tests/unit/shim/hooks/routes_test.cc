@@ -56,6 +56,39 @@ TEST_CASE("dlsym on the driver's handle gives the wrapper of that very name") {
   dlclose(driver);
 }
 
+TEST_CASE("the driver is the same one by whatever name it is opened") {
+  const std::string path = PARKADE_FAKE_LIBCUDA;
+  const std::string folder = path.substr(0, path.rfind('/'));
+  // "libcuda.so" alone is found by the library path, which a running program cannot change.
+  for (const std::string& name : {std::string("libcuda.so.1"), path, folder + "/libcuda.so",
+                                  folder + "/../fake/libcuda.so.1"}) {
+    for (int flags : {RTLD_LAZY | RTLD_LOCAL, RTLD_NOW | RTLD_GLOBAL}) {
+      INFO(name);
+      void* driver = dlopen(name.c_str(), flags);
+      REQUIRE(driver != nullptr);
+      CHECK(dlsym(driver, "cuMemAlloc_v2") == Address(&cuMemAlloc_v2));
+      CHECK(dlsym(driver, "cuGetProcAddress_v2") == Address(&cuGetProcAddress_v2));
+      CHECK(dlsym(driver, "cuMemAllocFoo") == nullptr);
+      dlclose(driver);
+    }
+  }
+}
+
+TEST_CASE("libraries bound to the dlsym of either C library meet the shim") {
+  void* driver = Open(kDriver);
+  for (const char* file : {PARKADE_DLSYM_OLD, PARKADE_DLSYM_NEW}) {
+    INFO(file);
+    auto* look_up =
+        reinterpret_cast<void* (*)(void*, const char*)>(dlsym(Open(file), "look_up_by_version"));
+    REQUIRE(look_up != nullptr);
+    CHECK(look_up(driver, "cuMemAlloc_v2") == Address(&cuMemAlloc_v2));
+    CHECK(look_up(RTLD_NEXT, "cuMemAlloc_v2") == Address(&cuMemAlloc_v2));
+    CHECK(look_up(RTLD_DEFAULT, "cuMemAlloc_v2") == Address(&cuMemAlloc_v2));
+    CHECK(FileOf(look_up(RTLD_DEFAULT, "getpid")) == "libc.so.6");
+  }
+  dlclose(driver);
+}
+
 TEST_CASE("dlvsym answers as dlsym does") {
   void* driver = Open(kDriver);
   void* found = dlvsym(driver, "cuInit", "LIBCUDA_1");
@@ -66,7 +99,7 @@ TEST_CASE("dlvsym answers as dlsym does") {
 
 TEST_CASE("names that are not the driver's come from where they are") {
   void* other = Open(PARKADE_CUDNN_LIKE);
-  for (const char* name : {"cudnnFoo", "cublasFoo", "cuFileFoo", "cu"}) {
+  for (const char* name : {"cudnnFoo", "cublasFoo", "cuFileFoo", "cu", "cuMemAllocFoo"}) {
     INFO(name);
     CHECK(FileOf(dlsym(other, name)) == "libcudnn_like.so");
   }
