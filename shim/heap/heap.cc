@@ -42,9 +42,9 @@ CUresult Heap::Allocate(CUdeviceptr* out, size_t bytes, std::string_view tag) {
   std::copy_n(tag.data(), std::min(tag.size(), key.tag.size() - 1), key.tag.data());
   key.size_class = SizeClassFor(bytes);
 
+  wait_.Prepare(key.context);
   auto record = TakeFromSlab(key, bytes);
   if (!record) {
-    wait_.Prepare(key.context);
     std::unique_ptr<Range> range;
     if (r = MakeRange(key, device, bytes, &range); r != CUDA_SUCCESS) return r;
     record = AddRange(std::move(range), device, bytes);

@@ -1,22 +1,27 @@
 // Keeps the native allocations whose freeing is the wait.
 #include "shim/heap/implicit_wait.h"
 
+#include <algorithm>
+
 #include "common/bytes.h"
 #include "shim/cuda/scoped_context.h"
 
 namespace parkade::shim {
 namespace {
 
-// The driver packs small allocations into a block of its own. The one that stays while the other is
-// freed holds that block, so that the replacement costs 2 us and no device memory.
-constexpr size_t kStock = 2;
+// The driver packs small allocations into a block of 2 MiB of its own. The one that stays while the
+// other is freed holds that block, so that a replacement costs 2 us and no device memory.
+constexpr size_t kLeast = 2;
+// A free takes a spare, and an allocation makes one, so that neither pays for both. All that a
+// program frees in one go beyond these waits for their replacement. They share the one block.
+constexpr size_t kMost = 256;
 constexpr Bytes kSpareBytes = 4_KiB;
 
 }  // namespace
 
 ImplicitWait::ImplicitWait(const Driver& driver) : driver_(driver) {}
 
-void ImplicitWait::Prepare(CUcontext context) { Refill(context); }
+void ImplicitWait::Prepare(CUcontext context) { Refill(context, 1); }
 
 CUresult ImplicitWait::Run(CUcontext context) {
   ScopedContext current(driver_, context);
@@ -27,7 +32,7 @@ CUresult ImplicitWait::Run(CUcontext context) {
     if (auto r = driver_.mem_alloc(&spare, kSpareBytes); r != CUDA_SUCCESS) return r;
   }
   const CUresult result = driver_.mem_free(spare);
-  Refill(context);
+  Refill(context, 0);
   return result;
 }
 
@@ -58,12 +63,13 @@ CUdeviceptr ImplicitWait::Take(CUcontext context) {
   return spare;
 }
 
-void ImplicitWait::Refill(CUcontext context) {
+void ImplicitWait::Refill(CUcontext context, size_t more) {
   size_t missing;
   {
     MutexLock lock(mu_);
     Stock& stock = stocks_[context];
-    missing = kStock - stock.spares.size() - stock.on_order;
+    const size_t has = stock.spares.size() + stock.on_order;
+    missing = std::max(std::min(has + more, kMost), kLeast) - has;
     stock.on_order += missing;
   }
   if (missing == 0) return;

@@ -23,8 +23,8 @@ class ImplicitWait {
   ImplicitWait(const ImplicitWait&) = delete;
   ImplicitWait& operator=(const ImplicitWait&) = delete;
 
-  // Makes the stock of a context, so that a later Run needs no memory. Any thread; cheap when it is
-  // there already. Best called while the context has memory to give; a failure shows in Run.
+  // Adds to the stock of a context, so that a later Run neither needs memory nor makes any: one
+  // spare a call, until there are plenty. Any thread, with each allocation; a failure shows in Run.
   void Prepare(CUcontext context);
 
   // Returns when all work that was submitted to `context` before the call has ended. No time-out.
@@ -44,7 +44,8 @@ class ImplicitWait {
     size_t on_order = 0;  // being allocated by a thread
   };
   CUdeviceptr Take(CUcontext context);
-  void Refill(CUcontext context);
+  // Makes `more` spares, not beyond the most that are kept; always the least that a wait needs.
+  void Refill(CUcontext context, size_t more);
 
   const Driver& driver_;
   Mutex mu_;  // innermost: nothing is called while it is held

@@ -28,6 +28,22 @@ TEST_CASE("a wait frees a native allocation that was there before and replaces i
   CHECK(fake.mistakes() == 0);  // among them: a native call outside relaxed capture mode
 }
 
+TEST_CASE("a wait makes nothing where allocations have laid in stock, and that has an end") {
+  FakeDriver fake;
+  ImplicitWait wait(fake.driver());
+  wait.Prepare(fake.Context(0));
+  const size_t least = fake.held().native;
+  for (int i = 0; i < 10; ++i) wait.Prepare(fake.Context(0));
+  CHECK(fake.held().native == least + 10);
+  const int made = fake.Calls("cuMemAlloc");
+  for (int i = 0; i < 10; ++i) CHECK(wait.Run(fake.Context(0)) == CUDA_SUCCESS);
+  CHECK(fake.Calls("cuMemAlloc") == made);
+  for (int i = 0; i < 1000; ++i) wait.Prepare(fake.Context(0));
+  CHECK(fake.held().native <= 512);  // as many as fit in a block of 2 MiB
+  wait.Clear();
+  CHECK(fake.held() == FakeDriver::Held{});
+}
+
 TEST_CASE("a wait needs no current context and leaves the caller's as it was") {
   FakeDriver fake({.devices = 2});
   ImplicitWait wait(fake.driver());
