@@ -14,8 +14,9 @@ inline constexpr CUresult kNoPass = CUDA_ERROR_SYSTEM_NOT_READY;
 // call must not be made and fails with kNoPass.
 class GatePass {
  public:
-  explicit GatePass(Gate::Call call = Gate::Call::kWork) : granted_(Gate::Enter(call)) {}
-  ~GatePass() {
+  [[gnu::always_inline]] explicit GatePass(Gate::Call call = Gate::Call::kWork)
+      : granted_(Gate::Enter(call)) {}
+  [[gnu::always_inline]] ~GatePass() {
     if (granted_) Gate::Leave();
   }
   GatePass(const GatePass&) = delete;
