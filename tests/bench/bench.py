@@ -23,8 +23,10 @@ def keep(name, value):
     KEEP.setdefault(name, []).append(value)
 
 
-def probe(node, *words, preload=False):
+def probe(node, *words, preload=False, libraries=None):
     env = dict(node.env)
+    if libraries:
+        env["LD_LIBRARY_PATH"] = str(libraries)
     if preload:
         env["LD_PRELOAD"] = str(harness.SHIM)
     done = subprocess.run([str(PROBE), *map(str, words)], env=env, capture_output=True, text=True, check=False)
@@ -35,6 +37,8 @@ def probe(node, *words, preload=False):
 def measure_calls(node):
     for label, preload in (("bare", False), ("hooked", True)):
         for name, value in probe(node, "calls", preload=preload).items():
+            keep(f"{name} {label}", value)
+        for name, value in probe(node, "idle", preload=preload, libraries=harness.BUILD / "idle").items():
             keep(f"{name} {label}", value)
 
 

@@ -2,10 +2,12 @@
 // a line, `name value`. scripts/bench runs it bare for the limits, and bare and preloaded in turn
 // for the hooks' cost.
 //   probe calls            ns a call: launch, memset, allocation and free by size
+//   probe idle             ns a call on a driver that does nothing: one that is gated, and a wait
 //   probe link BYTES       GB/s of one copy from and to pinned host memory
 //   probe disk FOLDER BYTES   GB/s of direct I/O, 1 MiB requests, 16 deep
 #include <cuda.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -42,15 +44,27 @@ double NsPerCall(CUstream stream, Call call) {
   return seconds / (kBatches * kCalls) * 1e9;
 }
 
-double NsPerAllocation(size_t bytes) {
-  constexpr int kPairs = 300;
-  const double begin = Now();
+// Prints the medians of many pairs, each call timed by itself. One allocation stays beside them, as
+// in any program: without it the driver's own block for small ones would come and go with every
+// pair.
+void PrintAllocation(const char* size, size_t bytes) {
+  constexpr int kPairs = 301;
+  double allocate[kPairs], free[kPairs];
+  CUdeviceptr beside, p;
+  Check(cuMemAlloc(&beside, bytes), "cuMemAlloc");
   for (int i = 0; i < kPairs; ++i) {
-    CUdeviceptr p;
+    const double begin = Now();
     Check(cuMemAlloc(&p, bytes), "cuMemAlloc");
+    const double middle = Now();
     Check(cuMemFree(p), "cuMemFree");
+    allocate[i] = middle - begin;
+    free[i] = Now() - middle;
   }
-  return (Now() - begin) / kPairs * 1e9;
+  Check(cuMemFree(beside), "cuMemFree");
+  std::nth_element(allocate, allocate + kPairs / 2, allocate + kPairs);
+  std::nth_element(free, free + kPairs / 2, free + kPairs);
+  printf("alloc_%s_ns %.1f\n", size, allocate[kPairs / 2] * 1e9);
+  printf("free_%s_ns %.1f\n", size, free[kPairs / 2] * 1e9);
 }
 
 void Calls() {
@@ -75,10 +89,21 @@ void Calls() {
   printf("memset_ns %.1f\n", NsPerCall(stream, [&] {
            Check(cuMemsetD8Async(memory, 1, 64, stream), "cuMemsetD8Async");
          }));
-  printf("alloc_free_4k_ns %.1f\n", NsPerAllocation(4 << 10));
-  printf("alloc_free_2m_ns %.1f\n", NsPerAllocation(2 << 20));
-  printf("alloc_free_20m_ns %.1f\n", NsPerAllocation(20 << 20));
-  printf("alloc_free_512m_ns %.1f\n", NsPerAllocation(512 << 20));
+  PrintAllocation("4k", 4 << 10);
+  PrintAllocation("2m", 2 << 20);
+  PrintAllocation("20m", 20 << 20);
+  PrintAllocation("512m", 512 << 20);
+}
+
+// Wants the driver that does nothing (build/*/idle) in place of libcuda.
+void Idle() {
+  constexpr int kCalls = 20'000'000;
+  double begin = Now();
+  for (int i = 0; i < kCalls; ++i) cuMemsetD8Async(0, 1, 64, nullptr);
+  printf("gated_ns %.2f\n", (Now() - begin) / kCalls * 1e9);
+  begin = Now();
+  for (int i = 0; i < kCalls; ++i) cuStreamQuery(nullptr);
+  printf("wait_ns %.2f\n", (Now() - begin) / kCalls * 1e9);
 }
 
 }  // namespace parkade::bench
@@ -87,13 +112,15 @@ int main(int argc, char** argv) {
   using namespace parkade::bench;
   if (argc == 2 && strcmp(argv[1], "calls") == 0) {
     Calls();
+  } else if (argc == 2 && strcmp(argv[1], "idle") == 0) {
+    Idle();
   } else if (argc == 3 && strcmp(argv[1], "link") == 0) {
     Open();
     PrintLinkLimit(strtoull(argv[2], nullptr, 10));
   } else if (argc == 4 && strcmp(argv[1], "disk") == 0) {
     PrintDiskLimit(argv[2], strtoull(argv[3], nullptr, 10));
   } else {
-    fprintf(stderr, "usage: probe calls | link BYTES | disk FOLDER BYTES\n");
+    fprintf(stderr, "usage: probe calls | idle | link BYTES | disk FOLDER BYTES\n");
     return 64;
   }
   return 0;
