@@ -31,7 +31,7 @@ struct Runtime {
   const std::unique_ptr<LedgerWriter> ledger;
   Contexts contexts;
   Streams streams;
-  Heap heap{driver, *ledger};
+  Heap heap{driver, *ledger, contexts};
   ShareServer exports{driver, heap};
   Imports imports{driver, heap.implicit_wait()};
   HostPool pool{driver};

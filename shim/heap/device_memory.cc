@@ -112,6 +112,60 @@ CUresult DeviceMemory::SetAccess(CUdeviceptr at, Bytes bytes, int device) {
   return driver_.mem_set_access(at, bytes, access.data(), access.size());
 }
 
+CUresult DeviceMemory::SetAccess(const Range& range) {
+  if (range.adopted == nullptr) return SetAccess(range.base, range.bytes, range.device);
+  for (const Mapping& mapping : range.adopted->mappings) {
+    if (mapping.access.empty()) continue;
+    const CUresult r = driver_.mem_set_access(mapping.at, range.bytes, mapping.access.data(),
+                                              mapping.access.size());
+    if (r != CUDA_SUCCESS) return r;
+  }
+  return CUDA_SUCCESS;
+}
+
+CUresult DeviceMemory::SetAccess(const Range& range, const Piece& piece) {
+  if (range.adopted != nullptr) return SetAccess(range);
+  return SetAccess(range.base + piece.offset, piece.bytes, range.device);
+}
+
+CUresult DeviceMemory::CreateAgain(const Range& range, Bytes bytes,
+                                   CUmemGenericAllocationHandle* out) {
+  if (range.adopted == nullptr) return Create(range.device, bytes, out);
+  return driver_.mem_create(out, bytes, &range.adopted->prop, range.adopted->flags);
+}
+
+std::vector<CUdeviceptr> DeviceMemory::PlacesOf(const Range& range, const Piece& piece) {
+  if (range.adopted == nullptr) return {range.base + piece.offset};
+  std::vector<CUdeviceptr> places;
+  for (const Mapping& mapping : range.adopted->mappings) places.push_back(mapping.at);
+  return places;
+}
+
+CUresult DeviceMemory::MapAt(const Range& range, const Piece& piece,
+                             CUmemGenericAllocationHandle handle, size_t count) {
+  const auto places = PlacesOf(range, piece);
+  for (size_t i = 0; i < std::min(count, places.size()); ++i) {
+    const CUresult r = driver_.mem_map(places[i], piece.bytes, 0, handle, 0);
+    if (r == CUDA_SUCCESS) continue;
+    while (i > 0) driver_.mem_unmap(places[--i], piece.bytes);
+    return r;
+  }
+  return CUDA_SUCCESS;
+}
+
+CUresult DeviceMemory::Unmap(const Range& range, const Piece& piece, size_t* count) {
+  *count = 0;
+  for (const CUdeviceptr at : PlacesOf(range, piece)) {
+    if (auto r = driver_.mem_unmap(at, piece.bytes); r != CUDA_SUCCESS) return r;
+    ++*count;
+  }
+  return CUDA_SUCCESS;
+}
+
+void DeviceMemory::UnmapAll(const Range& range, const Piece& piece) {
+  for (const CUdeviceptr at : PlacesOf(range, piece)) driver_.mem_unmap(at, piece.bytes);
+}
+
 CUresult DeviceMemory::Build(Range& range) {
   ScopedRelaxedCapture relaxed(driver_);
   CUresult r = driver_.mem_address_reserve(&range.base, range.bytes, 0, 0, 0);

@@ -4,6 +4,7 @@
 // any thread, also while the gate is closed.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <set>
 #include <utility>
@@ -36,16 +37,30 @@ class DeviceMemory {
   // Lets the device, and those that have been allowed to use its memory, read and write all of what
   // is mapped there; no part may be unmapped.
   CUresult SetAccess(CUdeviceptr at, Bytes bytes, int device);
-  CUresult SetAccess(const Range& range) {
-    return SetAccess(range.base, range.bytes, range.device);
-  }
+  // The same for every place of a range; what the application maps gets the access that it has set.
+  CUresult SetAccess(const Range& range);
+  CUresult SetAccess(const Range& range, const Piece& piece);
+
+  // A handle for a piece that is to come back: of the kind that the range has.
+  CUresult CreateAgain(const Range& range, Bytes bytes, CUmemGenericAllocationHandle* out);
+
+  // Where a piece belongs: at its offset, and at each of the application's mappings of it.
+  static std::vector<CUdeviceptr> PlacesOf(const Range& range, const Piece& piece);
+  // Maps `handle` at the first `count` places of the piece, without access. On an error at none.
+  CUresult MapAt(const Range& range, const Piece& piece, CUmemGenericAllocationHandle handle,
+                 size_t count = SIZE_MAX);
+  // Unmaps the piece at its places, one after the other; stops at the first that the driver
+  // refuses. *count: at how many it is not mapped any more.
+  CUresult Unmap(const Range& range, const Piece& piece, size_t* count);
+  // The same at every place, whatever the driver says to one of them.
+  void UnmapAll(const Range& range, const Piece& piece);
 
   // From now on `user` may use memory of device `owner` too, or no longer; says nothing to the
   // driver.
   void SetPeer(int owner, int user, bool allowed);
 
-  // Gives a range of which device and bytes are set its base and its pieces: reserved, created,
-  // mapped, accessible. On an error nothing is left and the range is as before.
+  // Gives a range of the heap's own, of which device and bytes are set, its base and its pieces:
+  // reserved, created, mapped, accessible. On an error nothing is left and the range is as before.
   CUresult Build(Range& range);
 
   // Unmaps and releases the pieces that have a handle, gives the addresses back. Errors are not

@@ -10,8 +10,12 @@
 
 namespace parkade::shim {
 
-Heap::Heap(const Driver& driver, LedgerWriter& ledger)
-    : driver_(driver), ledger_(ledger), wait_(driver), memory_(driver) {}
+Heap::Heap(const Driver& driver, LedgerWriter& ledger, const Contexts& contexts)
+    : driver_(driver),
+      ledger_(ledger),
+      wait_(driver),
+      memory_(driver),
+      virtual_memory_(driver, ledger, contexts, last_number_) {}
 
 Heap::~Heap() {
   Removed removed;

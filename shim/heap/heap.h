@@ -6,6 +6,7 @@
 
 #include <cuda.h>
 
+#include <atomic>
 #include <map>
 #include <memory>
 #include <optional>
@@ -19,6 +20,7 @@
 #include "shim/heap/ledger_writer.h"
 #include "shim/heap/range.h"
 #include "shim/heap/slab_shelf.h"
+#include "shim/heap/virtual_memory.h"
 
 namespace parkade::shim {
 
@@ -35,7 +37,7 @@ struct AllocationView {
 class Heap {
  public:
   // All outlive it.
-  Heap(const Driver& driver, LedgerWriter& ledger);
+  Heap(const Driver& driver, LedgerWriter& ledger, const Contexts& contexts);
   // Gives everything back to the driver, allocations of the application included. No operation and
   // no call may be under way.
   ~Heap();
@@ -77,7 +79,7 @@ class Heap {
   Holding Hold(CUdeviceptr base, uint64_t number, Shared* shared);
   // One Hold less. No effect when the range is gone, because all in it was freed meanwhile.
   void LetGo(CUdeviceptr range, uint64_t range_number);
-  // Bytes of live allocations in held ranges.
+  // Bytes of live allocations in held ranges, and of memory in virtual_memory() that is held.
   Bytes HeldBytes() const;
 
   // Peer access of `user` to memory of device `owner` was enabled or disabled: the driver does it
@@ -94,10 +96,10 @@ class Heap {
   // --- for pause/, on the agent's operation thread; one operation at a time ---
 
   // Every resident range that is not held becomes kMoving, with its live extents filled, and is
-  // returned in address order. Empty slabs are given back first. The pointers stay valid until the
-  // operation ends with MovedOut or MovedIn for each.
+  // returned: the heap's in address order, then those of virtual_memory(). Empty slabs are given
+  // back first. The pointers stay valid until the operation ends with MovedOut or MovedIn for each.
   std::vector<Range*> BeginEviction();
-  // Every range that is out becomes kMoving and is returned in address order.
+  // Every range that is out becomes kMoving and is returned, in the same order.
   std::vector<Range*> BeginRestore();
   // The range has left HBM: pieces whose handle is 0 are out. That is all of them, but for an
   // eviction that could be neither finished nor undone. `place` is what its records say from now
@@ -117,6 +119,8 @@ class Heap {
 
   // For making the handles of a range again: the same kind as the heap makes.
   DeviceMemory& memory() { return memory_; }
+  // What the application makes and maps itself; its ranges move with the heap's.
+  VirtualMemory& virtual_memory() { return virtual_memory_; }
   ImplicitWait& implicit_wait() { return wait_; }
 
  private:
@@ -178,8 +182,10 @@ class Heap {
 
   const Driver& driver_;
   LedgerWriter& ledger_;
+  std::atomic<uint64_t> last_number_{0};  // of allocations, ranges and mappings
   ImplicitWait wait_;
   DeviceMemory memory_;
+  VirtualMemory virtual_memory_;
 
   mutable Mutex mu_;  // innermost: nothing is called, copied or waited for while it is held
   std::map<CUdeviceptr, std::unique_ptr<Range>> ranges_ GUARDED_BY(mu_);
@@ -187,7 +193,6 @@ class Heap {
   std::map<SlabShelf::Key, SlabShelf> shelves_ GUARDED_BY(mu_);
   // Freed when the implicit wait failed; dropped after the context's next one.
   std::map<CUcontext, std::vector<Claim>> deferred_ GUARDED_BY(mu_);
-  uint64_t last_number_ GUARDED_BY(mu_) = 0;  // of allocations and ranges
 };
 
 }  // namespace parkade::shim

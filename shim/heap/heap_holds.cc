@@ -33,7 +33,7 @@ void Heap::LetGo(CUdeviceptr range, uint64_t range_number) {
 }
 
 Bytes Heap::HeldBytes() const {
-  Bytes bytes = 0;
+  Bytes bytes = virtual_memory_.HeldBytes();
   MutexLock lock(mu_);
   for (const auto& [base, range] : ranges_) {
     if (range->holds == 0) continue;

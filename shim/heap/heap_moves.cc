@@ -34,6 +34,7 @@ std::vector<Range*> Heap::BeginEviction() {
   }
   ShowPlaces(shown);
   GiveBack(removed);
+  virtual_memory_.BeginEviction(ranges);
   return ranges;
 }
 
@@ -50,6 +51,7 @@ std::vector<Range*> Heap::BeginRestore() {
     }
   }
   ShowPlaces(shown);
+  virtual_memory_.BeginRestore(ranges);
   return ranges;
 }
 
@@ -58,6 +60,10 @@ void Heap::MovedOut(Range* range, wire::Place place) { Moved(range, RangeState::
 void Heap::MovedIn(Range* range) { Moved(range, RangeState::kResident, wire::Place::kGpu); }
 
 void Heap::Moved(Range* range, RangeState state, wire::Place place) {
+  if (range->adopted != nullptr) {
+    virtual_memory_.Moved(*range, state, place);
+    return;
+  }
   const int device = range->device;
   int64_t change = 0;
   std::vector<Shown> shown;
@@ -83,7 +89,7 @@ void Heap::Moved(Range* range, RangeState state, wire::Place place) {
 }
 
 Heap::Totals Heap::Count() const {
-  Totals totals{};
+  Totals totals{virtual_memory_.ResidentBytes(), virtual_memory_.MovableBytes()};
   MutexLock lock(mu_);
   for (const auto& [base, range] : ranges_) {
     totals.resident += range->counted;

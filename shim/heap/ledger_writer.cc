@@ -118,23 +118,27 @@ uint32_t LedgerWriter::Add(const LedgerRecord& record) {
   return slot;
 }
 
-void LedgerWriter::SetPlace(uint32_t slot, uint64_t number, wire::Place place) {
+template <typename T>
+void LedgerWriter::Change(uint32_t slot, uint64_t number, T LedgerRecord::*field, T value) {
   if (header_ == nullptr || slot == kNoSlot) return;
   MutexLock lock(mu_);
   LedgerRecord record = records_[slot];
   if (record.used == 0 || record.number != number) return;
-  record.place = uint32_t(place);
+  record.*field = value;
   WriteRecord(slot, record);
+}
+
+void LedgerWriter::SetPlace(uint32_t slot, uint64_t number, wire::Place place) {
+  Change(slot, number, &LedgerRecord::place, uint32_t(place));
 }
 
 void LedgerWriter::SetClass(uint32_t slot, uint64_t number,
                             wire::AllocationClass allocation_class) {
-  if (header_ == nullptr || slot == kNoSlot) return;
-  MutexLock lock(mu_);
-  LedgerRecord record = records_[slot];
-  if (record.used == 0 || record.number != number) return;
-  record.allocation_class = uint32_t(allocation_class);
-  WriteRecord(slot, record);
+  Change(slot, number, &LedgerRecord::allocation_class, uint32_t(allocation_class));
+}
+
+void LedgerWriter::SetBase(uint32_t slot, uint64_t number, uint64_t base) {
+  Change(slot, number, &LedgerRecord::base, base);
 }
 
 void LedgerWriter::Remove(uint32_t slot) {

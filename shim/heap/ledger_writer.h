@@ -38,6 +38,7 @@ class LedgerWriter {
   // between the look at the heap and this call.
   void SetPlace(uint32_t slot, uint64_t number, wire::Place place);
   void SetClass(uint32_t slot, uint64_t number, wire::AllocationClass allocation_class);
+  void SetBase(uint32_t slot, uint64_t number, uint64_t base);
   void Remove(uint32_t slot);
 
   // Totals of one device, by ordinal; out of range is ignored.
@@ -73,6 +74,8 @@ class LedgerWriter {
  private:
   LedgerWriter(Fd fd, void* map);
 
+  template <typename T>
+  void Change(uint32_t slot, uint64_t number, T wire::LedgerRecord::*field, T value);
   bool Grow() REQUIRES(mu_);
   void WriteRecord(uint32_t slot, const wire::LedgerRecord& record) REQUIRES(mu_);
   void WriteText() REQUIRES(mu_);

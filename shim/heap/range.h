@@ -9,9 +9,13 @@
 
 #include "common/bytes.h"
 #include "proto/ledger.h"
+#include "shim/heap/pointer_answers.h"
 #include "shim/heap/slab.h"
 
 namespace parkade::shim {
+
+// Numbers of ours that stand for the driver's ids of buffers, which it counts from 1.
+constexpr unsigned long long kOurBufferIds = 1ull << 62;
 
 // One physical handle; always mapped whole, at `offset` in its range.
 struct Piece {
@@ -28,6 +32,22 @@ struct Extent {
   Bytes bytes;
 };
 
+// A place where the application has mapped a handle of its own, or the shim for the time of a move.
+struct Mapping {
+  CUdeviceptr at;
+  std::vector<CUmemAccessDesc> access;  // as set so far, an entry for each location; empty: none
+  uint64_t number;                      // unique in the process
+  std::unique_ptr<const PointerAnswers> answers;  // the driver's, while the range is out or moving
+};
+
+// What tells memory that the application made and maps itself (virtual_memory.h) from the heap's:
+// how to make it again, and where it belongs. Its addresses are the application's.
+struct Adopted {
+  CUmemAllocationProp prop;
+  unsigned long long flags;
+  std::vector<Mapping> mappings;  // of the range's one piece; M, but constant while it is moving
+};
+
 // Where a range's bytes are while it is out. Owned by the range, made by pause/; destroying it
 // gives host memory back and forgets file space, so that freeing a paused allocation needs no GPU
 // call.
@@ -42,10 +62,11 @@ enum class RangeState : uint8_t {
   kOut,     // nothing mapped, bytes in `backing`
 };
 
-// Fields marked M are guarded by Heap::mu_; the others are constant after creation, but for
-// `pieces` handles, `extents` and `backing`, which belong to whoever has the range in kMoving.
+// Fields marked M are guarded by Heap::mu_, of adopted ranges by VirtualMemory::mu_; the others are
+// constant after creation, but for `pieces` handles, `extents` and `backing`, which belong to
+// whoever has the range in kMoving.
 struct Range {
-  CUdeviceptr base = 0;
+  CUdeviceptr base = 0;         // adopted: where its bytes are copied, set when it begins to move
   Bytes bytes = 0;              // reserved and mapped; multiple of the granularity
   int device = 0;               // CUdevice ordinal
   CUcontext context = nullptr;  // that was current when it was made
@@ -59,6 +80,7 @@ struct Range {
   bool doomed = false;                       // M; its last allocation was freed while it was moving
   uint32_t live = 0;                         // M; allocations in it
   uint32_t holds = 0;                        // M; imports by other processes: it must not move
+  std::unique_ptr<Adopted> adopted;          // null: the heap's own memory
   std::vector<Extent> extents;               // filled when it begins to move out
   std::unique_ptr<Backing> backing;
 };

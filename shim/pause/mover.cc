@@ -164,6 +164,10 @@ Result<void> Mover::Restore(std::span<Range* const> ranges, const DirectFiles& f
   InShim ours;
   std::vector<RangeReturn> returns;
   for (Range* range : ranges) {
+    if (range->base == 0 && BytesOut(*range) != 0) {
+      return CudaError(driver_, CUDA_ERROR_OUT_OF_MEMORY, "reserving addresses to restore %llu MiB",
+                       (unsigned long long)range->bytes >> 20);
+    }
     RangeReturn returning{range, {}};
     for (uint32_t i = 0; i < range->pieces.size(); ++i) {
       if (range->pieces[i].handle == 0) returning.pieces.push_back({i});
@@ -219,7 +223,7 @@ Result<void> Mover::CreateHandles(std::vector<RangeReturn>& returns, MoveReport*
     Range& range = *returning.range;
     for (Incoming& incoming : returning.pieces) {
       const CUresult result =
-          memory_.Create(range.device, range.pieces[incoming.piece].bytes, &incoming.handle);
+          memory_.CreateAgain(range, range.pieces[incoming.piece].bytes, &incoming.handle);
       if (result == CUDA_SUCCESS) continue;
       incoming.handle = 0;
       report->device = range.device;
@@ -243,9 +247,7 @@ void Mover::TakeBack(std::vector<RangeReturn>& returns) {
     for (Incoming& incoming : returning.pieces) {
       const Piece& piece = returning.range->pieces[incoming.piece];
       // An address that stays mapped makes the next restore fail at its map: paused, no bytes lost.
-      if (std::exchange(incoming.mapped, false)) {
-        driver_.mem_unmap(returning.range->base + piece.offset, piece.bytes);
-      }
+      if (std::exchange(incoming.mapped, false)) memory_.UnmapAll(*returning.range, piece);
       if (const auto handle = std::exchange(incoming.handle, 0)) driver_.mem_release(handle);
     }
   }

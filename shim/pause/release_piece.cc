@@ -7,22 +7,22 @@ namespace parkade::shim {
 
 Result<void> ReleasePiece(const Driver& driver, DeviceMemory& memory, const Range& range,
                           Piece& piece) {
-  const CUdeviceptr at = range.base + piece.offset;
-  const CUresult unmapped = driver.mem_unmap(at, piece.bytes);
-  if (unmapped != CUDA_SUCCESS) {
-    return CudaError(driver, unmapped, "unmapping 0x%llx", (unsigned long long)at);
-  }
-  const CUresult released = driver.mem_release(piece.handle);
-  if (released == CUDA_SUCCESS) {
+  size_t unmapped = 0;
+  const CUresult unmap = memory.Unmap(range, piece, &unmapped);
+  const CUresult release = unmap == CUDA_SUCCESS ? driver.mem_release(piece.handle) : unmap;
+  if (release == CUDA_SUCCESS) {
     piece.handle = 0;
     return {};
   }
-  if (driver.mem_map(at, piece.bytes, 0, piece.handle, 0) != CUDA_SUCCESS ||
-      memory.SetAccess(at, piece.bytes, range.device) != CUDA_SUCCESS) {
-    driver.mem_unmap(at, piece.bytes);
+  const auto at = (unsigned long long)(range.base + piece.offset);
+  if (unmapped != 0 && (memory.MapAt(range, piece, piece.handle, unmapped) != CUDA_SUCCESS ||
+                        memory.SetAccess(range, piece) != CUDA_SUCCESS)) {
+    memory.UnmapAll(range, piece);
+    if (unmap != CUDA_SUCCESS) driver.mem_release(piece.handle);
     piece.handle = 0;
   }
-  return CudaError(driver, released, "releasing the memory of 0x%llx", (unsigned long long)at);
+  return unmap != CUDA_SUCCESS ? CudaError(driver, unmap, "unmapping 0x%llx", at)
+                               : CudaError(driver, release, "releasing the memory of 0x%llx", at);
 }
 
 }  // namespace parkade::shim

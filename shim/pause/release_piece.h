@@ -8,8 +8,9 @@
 
 namespace parkade::shim {
 
-// Unmaps and releases the piece; its handle is 0 then. On error it is mapped as before, with its
-// bytes, unless the driver refuses even that: then it is out, and the handle is lost to the driver.
+// Unmaps the piece wherever it is mapped, and releases it; its handle is 0 then. On error it is
+// mapped as before, with its bytes, unless the driver refuses even that: then it is out, and the
+// handle is lost to the driver.
 Result<void> ReleasePiece(const Driver& driver, DeviceMemory& memory, const Range& range,
                           Piece& piece);
 

@@ -95,10 +95,10 @@ Result<void> Restorer::MapRange(RangeReturn& returning) {
   incoming_.assign(range.pieces.size(), false);
   for (Incoming& incoming : returning.pieces) {
     const Piece& piece = range.pieces[incoming.piece];
-    const CUdeviceptr at = range.base + piece.offset;
-    const CUresult result = tools_.driver.mem_map(at, piece.bytes, 0, incoming.handle, 0);
+    const CUresult result = tools_.memory.MapAt(range, piece, incoming.handle);
     if (result != CUDA_SUCCESS) {
-      return CudaError(tools_.driver, result, "mapping 0x%llx", (unsigned long long)at);
+      return CudaError(tools_.driver, result, "mapping 0x%llx",
+                       (unsigned long long)(range.base + piece.offset));
     }
     incoming.mapped = true;
     incoming_[incoming.piece] = true;

@@ -85,6 +85,14 @@ Bytes FakeDriver::handle_bytes() const {
   return bytes;
 }
 
+unsigned FakeDriver::access(CUdeviceptr at, int device) const {
+  MutexLock lock(mu_);
+  const auto mapping = mappings_.find(at);
+  if (mapping == mappings_.end()) return 0;
+  const auto flags = mapping->second.access.find(device);
+  return flags == mapping->second.access.end() ? 0u : unsigned(flags->second);
+}
+
 std::vector<CUmemAllocationProp> FakeDriver::handle_properties() const {
   MutexLock lock(mu_);
   std::vector<CUmemAllocationProp> properties;

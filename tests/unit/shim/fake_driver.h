@@ -63,6 +63,8 @@ class FakeDriver {
   Bytes handle_bytes() const;
   // Properties of each handle that was created and still is.
   std::vector<CUmemAllocationProp> handle_properties() const;
+  // What a device may do at an address: 0 where nothing is mapped.
+  unsigned access(CUdeviceptr at, int device) const;
   // How often mappings were undone or memory freed wrongly (unknown address, unmapped twice...).
   int mistakes() const;
 
@@ -85,7 +87,7 @@ class FakeDriver {
   struct Mapping {
     Bytes bytes;
     CUmemGenericAllocationHandle handle;
-    bool accessible;
+    std::map<int, CUmemAccess_flags> access;  // by device
   };
   struct Native {
     Bytes bytes;

@@ -93,6 +93,29 @@ struct FakeMemoryCalls {
     *out = kGranularity;
     return CUDA_SUCCESS;
   }
+  static CUresult Properties(CUmemAllocationProp* out, CUmemGenericAllocationHandle handle) {
+    MutexLock lock(fake->mu_);
+    const auto it = fake->handles_.find(handle);
+    if (it == fake->handles_.end()) return fake->Mistake(CUDA_ERROR_INVALID_VALUE);
+    *out = it->second.prop;
+    return CUDA_SUCCESS;
+  }
+  // Knows what is mapped alone, and says of it what a test can tell apart.
+  static CUresult PointerAttribute(void* out, CUpointer_attribute attribute, CUdeviceptr ptr) {
+    MutexLock lock(fake->mu_);
+    auto it = fake->mappings_.upper_bound(ptr);
+    if (it == fake->mappings_.begin()) return CUDA_ERROR_INVALID_VALUE;
+    const auto& [base, mapping] = *--it;
+    if (ptr - base >= mapping.bytes) return CUDA_ERROR_INVALID_VALUE;
+    if (attribute == CU_POINTER_ATTRIBUTE_MAPPING_SIZE) {
+      *static_cast<size_t*>(out) = mapping.bytes;
+    } else if (attribute == CU_POINTER_ATTRIBUTE_IS_MANAGED) {
+      *static_cast<bool*>(out) = false;
+    } else {
+      return CUDA_ERROR_INVALID_VALUE;
+    }
+    return CUDA_SUCCESS;
+  }
   static CUresult Create(CUmemGenericAllocationHandle* out, size_t bytes,
                          const CUmemAllocationProp* prop, unsigned long long) {
     MutexLock lock(fake->mu_);
@@ -152,20 +175,23 @@ struct FakeMemoryCalls {
     }
     if (!PutAt(ptr, bytes, it->second.fd)) return CUDA_ERROR_UNKNOWN;
     ++it->second.references;
-    fake->mappings_[ptr] = {bytes, handle, false};
+    fake->mappings_[ptr] = {bytes, handle, {}};
     return CUDA_SUCCESS;
   }
   static CUresult Unmap(CUdeviceptr ptr, size_t bytes) {
     MutexLock lock(fake->mu_);
     if (auto r = fake->Begin("cuMemUnmap"); r != CUDA_SUCCESS) return r;
-    for (Bytes at = 0; at < bytes;) {
-      const auto it = fake->mappings_.find(ptr + at);
-      if (it == fake->mappings_.end()) return fake->Mistake(CUDA_ERROR_INVALID_VALUE);
-      const FakeDriver::Mapping mapping = it->second;
-      if (!PutAt(ptr + at, mapping.bytes, -1)) return CUDA_ERROR_UNKNOWN;
-      fake->mappings_.erase(it);
+    // Holes do not matter, unless there is nothing else.
+    auto it = fake->mappings_.lower_bound(ptr);
+    if (it == fake->mappings_.end() || it->first >= ptr + bytes) {
+      return fake->Mistake(CUDA_ERROR_INVALID_VALUE);
+    }
+    while (it != fake->mappings_.end() && it->first < ptr + bytes) {
+      const auto [at, mapping] = *it;
+      if (at + mapping.bytes > ptr + bytes) return fake->Mistake(CUDA_ERROR_INVALID_VALUE);
+      if (!PutAt(at, mapping.bytes, -1)) return CUDA_ERROR_UNKNOWN;
+      it = fake->mappings_.erase(it);
       fake->Unreference(mapping.handle);
-      at += mapping.bytes;
     }
     return CUDA_SUCCESS;
   }
@@ -173,15 +199,20 @@ struct FakeMemoryCalls {
                             size_t count) {
     MutexLock lock(fake->mu_);
     if (auto r = fake->Begin("cuMemSetAccess"); r != CUDA_SUCCESS) return r;
-    if (count != 1 || access->flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE) {
-      return fake->Mistake(CUDA_ERROR_INVALID_VALUE);
-    }
+    if (count == 0) return fake->Mistake(CUDA_ERROR_INVALID_VALUE);
     for (Bytes at = 0; at < bytes;) {
       const auto it = fake->mappings_.find(ptr + at);
       if (it == fake->mappings_.end()) return fake->Mistake(CUDA_ERROR_INVALID_VALUE);
-      mprotect(Address(ptr + at), it->second.bytes, PROT_READ | PROT_WRITE);
-      it->second.accessible = true;
-      at += it->second.bytes;
+      FakeDriver::Mapping& mapping = it->second;
+      bool reads = false, writes = false;
+      for (size_t i = 0; i < count; ++i) mapping.access[access[i].location.id] = access[i].flags;
+      for (const auto& [device, flags] : mapping.access) {
+        reads |= flags != CU_MEM_ACCESS_FLAGS_PROT_NONE;
+        writes |= flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+      }
+      mprotect(Address(ptr + at), mapping.bytes,
+               (reads ? PROT_READ : PROT_NONE) | (writes ? PROT_WRITE : PROT_NONE));
+      at += mapping.bytes;
     }
     return CUDA_SUCCESS;
   }
@@ -193,6 +224,8 @@ void FillMemoryCalls(Driver& driver) {
   driver.mem_address_reserve = FakeMemoryCalls::AddressReserve;
   driver.mem_address_free = FakeMemoryCalls::AddressFree;
   driver.mem_get_allocation_granularity = FakeMemoryCalls::Granularity;
+  driver.mem_get_allocation_properties = FakeMemoryCalls::Properties;
+  driver.pointer_get_attribute = FakeMemoryCalls::PointerAttribute;
   driver.mem_create = FakeMemoryCalls::Create;
   driver.mem_release = FakeMemoryCalls::Release;
   driver.mem_export = FakeMemoryCalls::Export;

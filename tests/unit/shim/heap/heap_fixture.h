@@ -15,10 +15,11 @@ struct HeapFixture {
   HeapFixture() : HeapFixture(FakeDriver::Options{}) {}
   explicit HeapFixture(const FakeDriver::Options& options) : fake(options) {
     FakeDriver::MakeCurrent(fake.Context(0));
+    contexts.Add(fake.Context(0), 0);
     auto made = LedgerWriter::Create();
     REQUIRE(made.ok());
     ledger = std::move(*made);
-    heap = std::make_unique<Heap>(fake.driver(), *ledger);
+    heap = std::make_unique<Heap>(fake.driver(), *ledger, contexts);
   }
   // Whatever a test did, the driver was never asked for something wrong, and all came back.
   ~HeapFixture() {
@@ -51,6 +52,7 @@ struct HeapFixture {
   }
 
   FakeDriver fake;
+  Contexts contexts;
   std::unique_ptr<LedgerWriter> ledger;
   std::unique_ptr<Heap> heap;
 };

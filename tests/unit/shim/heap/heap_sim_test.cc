@@ -16,7 +16,7 @@ struct SimHeap {
     auto made = LedgerWriter::Create();
     REQUIRE(made.ok());
     ledger = std::move(*made);
-    heap = std::make_unique<Heap>(driver, *ledger);
+    heap = std::make_unique<Heap>(driver, *ledger, contexts);
   }
   CUdeviceptr Allocate(Bytes bytes) {
     CUdeviceptr ptr = 0;
@@ -32,6 +32,7 @@ struct SimHeap {
   const sim::Gpu gpu{0};
   const Driver driver = LoadDriver([](const char* name) { return dlsym(RTLD_DEFAULT, name); });
   std::unique_ptr<LedgerWriter> ledger;
+  Contexts contexts;
   std::unique_ptr<Heap> heap;
 };
 

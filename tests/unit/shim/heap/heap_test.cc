@@ -253,7 +253,8 @@ TEST_CASE("a heap that ends gives back what the application left") {
   auto ledger = LedgerWriter::Create();
   REQUIRE(ledger.ok());
   {
-    Heap heap(fake.driver(), **ledger);
+    const Contexts contexts;
+    Heap heap(fake.driver(), **ledger, contexts);
     CUdeviceptr ptr;
     for (Bytes bytes : {4_KiB, 20_MiB, 600_MiB}) {
       REQUIRE(heap.Allocate(&ptr, bytes, "t") == CUDA_SUCCESS);

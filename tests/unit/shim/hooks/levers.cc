@@ -22,7 +22,7 @@ struct Runtime {
   const std::unique_ptr<LedgerWriter> ledger;
   Contexts contexts;
   Streams streams;
-  Heap heap{driver, *ledger};
+  Heap heap{driver, *ledger, contexts};
   ShareServer exports{driver, heap};
   Imports imports{driver, heap.implicit_wait()};
   Parts parts{driver, contexts, streams, heap, exports, imports, *ledger};

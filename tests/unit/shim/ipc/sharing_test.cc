@@ -59,7 +59,8 @@ struct Pair {
   FakeDriver fake;
   Driver driver = fake.driver();
   std::unique_ptr<LedgerWriter> ledger = std::move(*LedgerWriter::Create());
-  Heap heap{driver, *ledger};
+  Contexts contexts;
+  Heap heap{driver, *ledger, contexts};
   ShareServer exports{driver, heap};
   Imports imports{driver, heap.implicit_wait()};
   CUdeviceptr ptr = 0;

@@ -30,7 +30,7 @@ class ParkedProcess {
         driver(fake.driver()),
         ledger(std::move(*LedgerWriter::Create())),
         pool(driver, FaultyMemory::Map),
-        heap(driver, *ledger),
+        heap(driver, *ledger, contexts),
         drain(driver, contexts, streams, heap.implicit_wait()),
         exports(driver, heap),
         imports(driver, heap.implicit_wait()),
@@ -55,6 +55,33 @@ class ParkedProcess {
     app.push_back({ptr, bytes, unsigned(app.size() + 1), std::string(tag)});
     Fill(app.back());
     return ptr;
+  }
+
+  // The same of 2 MiB that the application makes and maps itself, at so many addresses one after
+  // the other, in the end with the given access of the memory's device; returns the first.
+  CUdeviceptr MapOwn(int device, size_t places, CUmemAccess_flags flags) {
+    VirtualMemory& memory = heap.virtual_memory();
+    CUmemAllocationProp prop{};
+    prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+    prop.location = {CU_MEM_LOCATION_TYPE_DEVICE, {device}};
+    CUmemGenericAllocationHandle handle = 0;
+    CUdeviceptr at = 0;
+    REQUIRE(driver.mem_address_reserve(&at, places * 2_MiB, 0, 0, 0) == CUDA_SUCCESS);
+    REQUIRE(memory.Create(&handle, 2_MiB, prop, 0) == CUDA_SUCCESS);
+    for (size_t i = 0; i < places; ++i) {
+      REQUIRE(memory.Map(at + i * 2_MiB, 2_MiB, 0, handle, 0) == CUDA_SUCCESS);
+    }
+    const auto allow = [&](CUmemAccess_flags allowed) {
+      const CUmemAccessDesc access{prop.location, allowed};
+      REQUIRE(memory.SetAccess(at, places * 2_MiB, &access, 1) == CUDA_SUCCESS);
+    };
+    allow(CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+    const auto seed = unsigned(app.size() + 1);
+    for (size_t i = 0; i < places; ++i) app.push_back({at + i * 2_MiB, 2_MiB, seed, "default"});
+    Fill(app.back());
+    if (flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE) allow(flags);
+    REQUIRE(memory.Release(handle) == CUDA_SUCCESS);
+    return at;
   }
 
   struct Buffer {
