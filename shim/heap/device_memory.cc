@@ -26,7 +26,7 @@ bool Refused(CUresult r) {
 
 }  // namespace
 
-DeviceMemory::DeviceMemory(const Driver& driver) : driver_(driver) {}
+DeviceMemory::DeviceMemory(const Driver& driver, bool rdma) : driver_(driver), rdma_(rdma) {}
 
 CUresult DeviceMemory::Describe(int device, Device* out) {
   {
@@ -46,7 +46,7 @@ CUresult DeviceMemory::Describe(int device, Device* out) {
   }
   Device found{};
   found.posix_fd = has(CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED);
-  found.rdma = has(CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED);
+  found.rdma = rdma_ && has(CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED);
   const CUmemAllocationProp prop = Properties(device, found.posix_fd, found.rdma);
   size_t granularity = 0, total = 0;
   CUresult r =

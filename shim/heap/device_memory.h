@@ -12,12 +12,15 @@
 #include "common/mutex.h"
 #include "shim/cuda/driver.h"
 #include "shim/heap/range.h"
+#include "shim/heap/rdma_hardware.h"
 
 namespace parkade::shim {
 
 class DeviceMemory {
  public:
-  explicit DeviceMemory(const Driver& driver);  // which outlives it
+  // `driver` outlives it. `rdma`: handles are to be such that can be registered, where the device
+  // has them.
+  explicit DeviceMemory(const Driver& driver, bool rdma = HasRdmaHardware());
 
   // What a device said when it was asked first.
   struct Device {
@@ -30,8 +33,8 @@ class DeviceMemory {
   // NOT_SUPPORTED when the device has no virtual memory management.
   CUresult Describe(int device, Device* out);
 
-  // Creates one handle, exportable and RDMA-capable where the device allows it. `bytes` is a
-  // multiple of the granularity.
+  // Creates one handle, exportable where the device allows it, and RDMA-capable where also wanted.
+  // `bytes` is a multiple of the granularity.
   CUresult Create(int device, Bytes bytes, CUmemGenericAllocationHandle* out);
 
   // Lets the device, and those that have been allowed to use its memory, read and write all of what
@@ -73,6 +76,7 @@ class DeviceMemory {
   void Remember(int device, bool posix_fd, bool rdma);
 
   const Driver& driver_;
+  const bool rdma_;
   Mutex mu_;  // innermost
   std::map<int, Device> devices_ GUARDED_BY(mu_);
   std::set<std::pair<int, int>> peers_ GUARDED_BY(mu_);  // owner and user

@@ -59,7 +59,7 @@ TEST_CASE("an error at any step leaves nothing behind") {
 TEST_CASE("handles can be exported and registered where the device says so") {
   for (const bool able : {true, false}) {
     FakeDriver fake({.posix_fd = able, .rdma = able});
-    DeviceMemory memory(fake.driver());
+    DeviceMemory memory(fake.driver(), true);
     CUmemGenericAllocationHandle handle;
     REQUIRE(memory.Create(0, 2_MiB, &handle) == CUDA_SUCCESS);
     const auto prop = fake.handle_properties().at(0);
@@ -70,9 +70,18 @@ TEST_CASE("handles can be exported and registered where the device says so") {
   }
 }
 
+TEST_CASE("handles that can be registered are made only where something registers") {
+  FakeDriver fake;
+  DeviceMemory memory(fake.driver(), false);
+  CUmemGenericAllocationHandle handle;
+  REQUIRE(memory.Create(0, 2_MiB, &handle) == CUDA_SUCCESS);
+  CHECK(fake.handle_properties().at(0).allocFlags.gpuDirectRDMACapable == 0);
+  fake.driver().mem_release(handle);
+}
+
 TEST_CASE("a kind of handle that the driver refuses is asked for once") {
   FakeDriver fake;
-  DeviceMemory memory(fake.driver());
+  DeviceMemory memory(fake.driver(), true);
   CUmemGenericAllocationHandle first, second;
   fake.Fail("cuMemCreate", 1, CUDA_ERROR_NOT_PERMITTED, 2);
   REQUIRE(memory.Create(0, 2_MiB, &first) == CUDA_SUCCESS);
