@@ -16,6 +16,8 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "node"))
 import harness  # noqa: E402
 
 PROBE = harness.BUILD / "bin/probe"
+WAYS = (("bare", False), ("hooked", True))
+TURNS = 51  # of allocations
 KEEP = {}  # figure name: its values, one a round
 
 
@@ -23,23 +25,48 @@ def keep(name, value):
     KEEP.setdefault(name, []).append(value)
 
 
+def environment(node, preload):
+    return dict(node.env, LD_PRELOAD=str(harness.SHIM)) if preload else dict(node.env)
+
+
 def probe(node, *words, preload=False, libraries=None):
-    env = dict(node.env)
+    env = environment(node, preload)
     if libraries:
         env["LD_LIBRARY_PATH"] = str(libraries)
-    if preload:
-        env["LD_PRELOAD"] = str(harness.SHIM)
     done = subprocess.run([str(PROBE), *map(str, words)], env=env, capture_output=True, text=True, check=False)
     harness.equal(done.returncode, 0, f"exit code of probe {words}: {done.stderr.strip()}")
     return {name: float(value) for name, value in (line.split() for line in done.stdout.splitlines())}
 
 
 def measure_calls(node):
-    for label, preload in (("bare", False), ("hooked", True)):
+    for label, preload in WAYS:
         for name, value in probe(node, "calls", preload=preload).items():
             keep(f"{name} {label}", value)
         for name, value in probe(node, "idle", preload=preload, libraries=harness.BUILD / "idle").items():
             keep(f"{name} {label}", value)
+
+
+def measure_allocations(node, size):
+    """Turn by turn within milliseconds: a GPU's clocks change between one second and the next, and these calls with them."""
+    probes = {}
+    for label, preload in WAYS:
+        command = [PROBE, "allocations", str(size)]
+        probes[label] = subprocess.Popen(
+            command, env=environment(node, preload), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
+        )
+    name = f"{size >> 20}m" if size >> 20 else f"{size >> 10}k"
+    for turn in range(TURNS + 1):
+        seen = {}
+        for label, process in probes.items():
+            process.stdin.write("\n")
+            seen[label] = dict(zip(("alloc", "free"), map(float, process.stdout.readline().split())))
+        for call in ("alloc", "free") if turn else ():  # the first turn makes the slabs
+            for label, values in seen.items():
+                keep(f"{call}_{name}_ns {label}", values[call])
+            keep(f"{call}_{name} hooked/bare", seen["hooked"][call] / seen["bare"][call])
+    for process in probes.values():
+        process.stdin.close()
+        harness.equal(process.wait(harness.PATIENCE), 0, "exit code of probe allocations")
 
 
 def measure_limits(node, size):
@@ -89,6 +116,8 @@ def main(node):
     options = parser.parse_args()
 
     node.start_daemon()
+    for size in (4 << 10, 2 << 20, 20 << 20, 512 << 20):
+        measure_allocations(node, size)
     app = node.stepper("--buffers", 8, "--bytes", eighth(options.bytes))
     for _ in range(options.rounds):
         measure_calls(node)

@@ -1,7 +1,8 @@
 // Measures what the machine can do, and what calls cost, with nothing of Parkade in it: one figure
 // a line, `name value`. scripts/bench runs it bare for the limits, and bare and preloaded in turn
 // for the hooks' cost.
-//   probe calls            ns a call: launch, memset, allocation and free by size
+//   probe calls            ns a call: launch and memset
+//   probe allocations BYTES   for each line of input, ns of an allocation and of a free
 //   probe idle             ns a call on a driver that does nothing: one that is gated, and a wait
 //   probe link BYTES       GB/s of one copy from and to pinned host memory
 //   probe disk FOLDER BYTES   GB/s of direct I/O, 1 MiB requests, 16 deep
@@ -44,27 +45,32 @@ double NsPerCall(CUstream stream, Call call) {
   return seconds / (kBatches * kCalls) * 1e9;
 }
 
-// Prints the medians of many pairs, each call timed by itself. One allocation stays beside them, as
-// in any program: without it the driver's own block for small ones would come and go with every
-// pair.
-void PrintAllocation(const char* size, size_t bytes) {
-  constexpr int kPairs = 301;
-  double allocate[kPairs], free[kPairs];
+double Median(double* values, size_t count) {
+  std::nth_element(values, values + count / 2, values + count);
+  return values[count / 2];
+}
+
+// For each line of input the medians of some pairs, each call timed by itself. One allocation stays
+// beside them, as in any program: without it the driver's own block for small ones would come and
+// go with every pair.
+void Allocations(size_t bytes) {
+  constexpr int kPairs = 21;
+  Open();
   CUdeviceptr beside, p;
   Check(cuMemAlloc(&beside, bytes), "cuMemAlloc");
-  for (int i = 0; i < kPairs; ++i) {
-    const double begin = Now();
-    Check(cuMemAlloc(&p, bytes), "cuMemAlloc");
-    const double middle = Now();
-    Check(cuMemFree(p), "cuMemFree");
-    allocate[i] = middle - begin;
-    free[i] = Now() - middle;
+  for (int line = getchar(); line != EOF; line = getchar()) {
+    double allocate[kPairs], free[kPairs];
+    for (int i = 0; i < kPairs; ++i) {
+      const double begin = Now();
+      Check(cuMemAlloc(&p, bytes), "cuMemAlloc");
+      const double middle = Now();
+      Check(cuMemFree(p), "cuMemFree");
+      allocate[i] = middle - begin;
+      free[i] = Now() - middle;
+    }
+    printf("%.1f %.1f\n", Median(allocate, kPairs) * 1e9, Median(free, kPairs) * 1e9);
+    fflush(stdout);
   }
-  Check(cuMemFree(beside), "cuMemFree");
-  std::nth_element(allocate, allocate + kPairs / 2, allocate + kPairs);
-  std::nth_element(free, free + kPairs / 2, free + kPairs);
-  printf("alloc_%s_ns %.1f\n", size, allocate[kPairs / 2] * 1e9);
-  printf("free_%s_ns %.1f\n", size, free[kPairs / 2] * 1e9);
 }
 
 void Calls() {
@@ -89,10 +95,6 @@ void Calls() {
   printf("memset_ns %.1f\n", NsPerCall(stream, [&] {
            Check(cuMemsetD8Async(memory, 1, 64, stream), "cuMemsetD8Async");
          }));
-  PrintAllocation("4k", 4 << 10);
-  PrintAllocation("2m", 2 << 20);
-  PrintAllocation("20m", 20 << 20);
-  PrintAllocation("512m", 512 << 20);
 }
 
 // Wants the driver that does nothing (build/*/idle) in place of libcuda.
@@ -114,13 +116,16 @@ int main(int argc, char** argv) {
     Calls();
   } else if (argc == 2 && strcmp(argv[1], "idle") == 0) {
     Idle();
+  } else if (argc == 3 && strcmp(argv[1], "allocations") == 0) {
+    Allocations(strtoull(argv[2], nullptr, 10));
   } else if (argc == 3 && strcmp(argv[1], "link") == 0) {
     Open();
     PrintLinkLimit(strtoull(argv[2], nullptr, 10));
   } else if (argc == 4 && strcmp(argv[1], "disk") == 0) {
     PrintDiskLimit(argv[2], strtoull(argv[3], nullptr, 10));
   } else {
-    fprintf(stderr, "usage: probe calls | idle | link BYTES | disk FOLDER BYTES\n");
+    fprintf(stderr,
+            "usage: probe calls | allocations BYTES | idle | link BYTES | disk FOLDER BYTES\n");
     return 64;
   }
   return 0;
