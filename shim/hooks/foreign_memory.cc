@@ -92,6 +92,10 @@ bool KeepsNativeMemory(const void* caller) {
 void NoteForeign(Parts& parts, CUdeviceptr ptr, size_t bytes) {
   CUdevice device = 0;
   if (parts.driver.ctx_get_device(&device) != CUDA_SUCCESS) return;
+  NoteForeign(parts, ptr, bytes, device);
+}
+
+void NoteForeign(Parts& parts, CUdeviceptr ptr, size_t bytes, int device) {
   {
     MutexLock lock(mu);
     All().natives[ptr] = {device, bytes};
@@ -99,16 +103,20 @@ void NoteForeign(Parts& parts, CUdeviceptr ptr, size_t bytes) {
   parts.ledger.AddForeign(device, int64_t(bytes));
 }
 
-void ForgetForeign(Parts& parts, CUdeviceptr ptr) {
-  Native native;
+void ForgetForeign(Parts& parts, CUdeviceptr ptr) { ForgetForeignIn(parts, ptr, 1); }
+
+void ForgetForeignIn(Parts& parts, CUdeviceptr at, size_t bytes) {
+  std::vector<Native> gone;
   {
     MutexLock lock(mu);
-    const auto found = All().natives.find(ptr);
-    if (found == All().natives.end()) return;
-    native = found->second;
-    All().natives.erase(found);
+    auto& natives = All().natives;
+    auto it = natives.lower_bound(at);
+    while (it != natives.end() && it->first - at < bytes) {
+      gone.push_back(it->second);
+      it = natives.erase(it);
+    }
   }
-  parts.ledger.AddForeign(native.device, -int64_t(native.bytes));
+  for (const Native& native : gone) parts.ledger.AddForeign(native.device, -int64_t(native.bytes));
 }
 
 }  // namespace parkade::shim

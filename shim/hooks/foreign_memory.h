@@ -11,7 +11,10 @@ bool KeepsNativeMemory(const void* caller);
 
 // Counts native memory of the current device in the ledger, until it is forgotten. Any thread.
 void NoteForeign(Parts& parts, CUdeviceptr ptr, size_t bytes);
+void NoteForeign(Parts& parts, CUdeviceptr ptr, size_t bytes, int device);
 // Nothing to do for a pointer that was not noted.
 void ForgetForeign(Parts& parts, CUdeviceptr ptr);
+// The same for every pointer in the range.
+void ForgetForeignIn(Parts& parts, CUdeviceptr at, size_t bytes);
 
 }  // namespace parkade::shim

@@ -58,6 +58,37 @@ CUresult OnMemFree(Call<decltype(cuMemFree_v2)> call, CUdeviceptr ptr);
 // cudaFreeAsync of cudaMalloc's memory promises at the stream's next synchronisation.
 CUresult OnMemFreeAsync(Call<decltype(cuMemFreeAsync)> call, CUdeviceptr ptr, CUstream stream);
 
+// virtual_memory.cc: memory of devices is the heap's to move, under handles that stay good; that of
+// hosts, communication libraries and other processes is native, and counted while it is mapped.
+// Making, mapping and allowing are gated as allocations, the opposites as frees; asking never.
+CUresult OnMemCreate(Call<decltype(cuMemCreate)> call, CUmemGenericAllocationHandle* handle,
+                     size_t bytes, const CUmemAllocationProp* prop, unsigned long long flags);
+CUresult OnMemRelease(Call<decltype(cuMemRelease)> call, CUmemGenericAllocationHandle handle);
+CUresult OnMemMap(Call<decltype(cuMemMap)> call, CUdeviceptr at, size_t bytes, size_t offset,
+                  CUmemGenericAllocationHandle handle, unsigned long long flags);
+CUresult OnMemUnmap(Call<decltype(cuMemUnmap)> call, CUdeviceptr at, size_t bytes);
+CUresult OnMemSetAccess(Call<decltype(cuMemSetAccess)> call, CUdeviceptr at, size_t bytes,
+                        const CUmemAccessDesc* access, size_t count);
+CUresult OnMemAddressFree(Call<decltype(cuMemAddressFree)> call, CUdeviceptr at, size_t bytes);
+CUresult OnMemGetAccess(Call<decltype(cuMemGetAccess)> call, unsigned long long* flags,
+                        const CUmemLocation* location, CUdeviceptr at);
+CUresult OnMemGetAllocationProperties(Call<decltype(cuMemGetAllocationPropertiesFromHandle)> call,
+                                      CUmemAllocationProp* prop,
+                                      CUmemGenericAllocationHandle handle);
+// The driver does it with its own handle; the memory is held from then on.
+CUresult OnMemExport(Call<decltype(cuMemExportToShareableHandle)> call, void* out,
+                     CUmemGenericAllocationHandle handle, CUmemAllocationHandleType type,
+                     unsigned long long flags);
+CUresult OnMemMapArrayAsync(Call<decltype(cuMemMapArrayAsync)> call, CUarrayMapInfo* list,
+                            unsigned count, CUstream stream);
+CUresult OnMulticastBindMem(Call<decltype(cuMulticastBindMem)> call,
+                            CUmemGenericAllocationHandle multicast, size_t multicast_offset,
+                            CUmemGenericAllocationHandle handle, size_t offset, size_t bytes,
+                            unsigned long long flags);
+CUresult OnMulticastBindAddr(Call<decltype(cuMulticastBindAddr)> call,
+                             CUmemGenericAllocationHandle multicast, size_t multicast_offset,
+                             CUdeviceptr at, size_t bytes, unsigned long long flags);
+
 // queries.cc: never gated; Triton asks for every argument of a kernel, also while paused.
 CUresult OnPointerGetAttribute(Call<decltype(cuPointerGetAttribute)> call, void* to,
                                CUpointer_attribute attribute, CUdeviceptr ptr);

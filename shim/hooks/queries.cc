@@ -1,14 +1,13 @@
 // Handlers of questions about an address: allocations of ours look like cuMemAlloc's, also while
 // their bytes are out and the driver knows nothing there.
+#include <cstring>
+
 #include "shim/hooks/gate_pass.h"
 #include "shim/hooks/handlers.h"
 #include "shim/hooks/hooked.h"
 
 namespace parkade::shim {
 namespace {
-
-// The driver numbers its own memory from 1: ours must not meet those.
-constexpr unsigned long long kOurBufferIds = 1ull << 62;
 
 template <typename T>
 bool Put(void* to, T value) {
@@ -58,12 +57,27 @@ std::optional<AllocationView> FindOurs(const void* caller, CUdeviceptr ptr) {
   return ours ? ours : parts->imports.Find(ptr);
 }
 
+// Null: the driver knows all about memory that the application maps itself.
+VirtualMemory* MappedBy(const void* caller) {
+  Parts* parts = PartsFor(caller);
+  return parts == nullptr ? nullptr : &parts->heap.virtual_memory();
+}
+
+CUresult Give(const PointerAnswers::Answer& answer, void* to) {
+  if (answer.result == CUDA_SUCCESS) memcpy(to, answer.value, answer.width);
+  return answer.result;
+}
+
 }  // namespace
 
 CUresult OnPointerGetAttribute(Call<decltype(cuPointerGetAttribute)> call, void* to,
                                CUpointer_attribute attribute, CUdeviceptr ptr) {
   const auto ours = FindOurs(call.caller, ptr);
   if (ours && to != nullptr && Answer(*ours, attribute, ptr, to)) return CUDA_SUCCESS;
+  const VirtualMemory* mapped = ours || to == nullptr ? nullptr : MappedBy(call.caller);
+  if (mapped != nullptr) {
+    if (const auto answer = mapped->Ask(ptr, attribute)) return Give(*answer, to);
+  }
   return call.real(to, attribute, ptr);
 }
 
@@ -72,14 +86,27 @@ CUresult OnPointerGetAttributes(Call<decltype(cuPointerGetAttributes)> call, uns
   // The driver first: it checks the arguments, and answers what is not answered here.
   const CUresult r = call.real(count, attributes, to, ptr);
   const auto ours = FindOurs(call.caller, ptr);
-  if (r != CUDA_SUCCESS || !ours) return r;
-  for (unsigned i = 0; i < count; ++i) Answer(*ours, attributes[i], ptr, to[i]);
+  if (r != CUDA_SUCCESS) return r;
+  const VirtualMemory* mapped = ours ? nullptr : MappedBy(call.caller);
+  for (unsigned i = 0; i < count; ++i) {
+    if (ours) Answer(*ours, attributes[i], ptr, to[i]);
+    if (mapped == nullptr) continue;
+    if (const auto answer = mapped->Ask(ptr, attributes[i])) (void)Give(*answer, to[i]);
+  }
   return CUDA_SUCCESS;
 }
 
 CUresult OnMemGetAddressRange(Call<decltype(cuMemGetAddressRange_v2)> call, CUdeviceptr* base,
                               size_t* bytes, CUdeviceptr ptr) {
   const auto ours = FindOurs(call.caller, ptr);
+  const VirtualMemory* mapped = ours ? nullptr : MappedBy(call.caller);
+  if (mapped != nullptr) {
+    if (const auto span = mapped->FindMissing(ptr)) {
+      if (base != nullptr) *base = span->base;
+      if (bytes != nullptr) *bytes = span->bytes;
+      return CUDA_SUCCESS;
+    }
+  }
   if (!ours) return call.real(base, bytes, ptr);
   if (base != nullptr) *base = ours->base;
   if (bytes != nullptr) *bytes = ours->bytes;
@@ -89,8 +116,14 @@ CUresult OnMemGetAddressRange(Call<decltype(cuMemGetAddressRange_v2)> call, CUde
 // Native memory has no handle. One given out here would keep the bytes in HBM through a pause.
 CUresult OnMemRetainAllocationHandle(Call<decltype(cuMemRetainAllocationHandle)> call,
                                      CUmemGenericAllocationHandle* handle, void* address) {
-  if (FindOurs(call.caller, reinterpret_cast<CUdeviceptr>(address))) {
-    return CUDA_ERROR_INVALID_VALUE;
+  const auto ptr = reinterpret_cast<CUdeviceptr>(address);
+  if (FindOurs(call.caller, ptr)) return CUDA_ERROR_INVALID_VALUE;
+  VirtualMemory* mapped = handle == nullptr ? nullptr : MappedBy(call.caller);
+  if (mapped != nullptr) {
+    if (const auto retained = mapped->Retain(ptr)) {
+      *handle = *retained;
+      return CUDA_SUCCESS;
+    }
   }
   const GatePass pass;
   if (!pass) return kNoPass;

@@ -10,14 +10,16 @@ namespace {
 
 // A descriptor that nobody can follow: whoever has it may hand it on, and pins what is behind it.
 // So the range stays in HBM for as long as anything in it is allocated.
-void KeepInPlace(Parts& parts, CUdeviceptr ptr) {
+void KeepInPlace(Parts& parts, CUdeviceptr ptr, size_t bytes) {
+  constexpr char kWhy[] = "memory that was exported as a dma-buf is held: it stays in HBM";
+  parts.heap.virtual_memory().HoldMapped(ptr, bytes, kWhy);
   const auto allocation = parts.heap.Find(ptr);
   Heap::Shared shared;
   if (!allocation ||
       parts.heap.Hold(allocation->base, allocation->number, &shared) != Heap::Holding::kHeld) {
     return;
   }
-  parts.ledger.AddWarning("memory that was exported as a dma-buf is held: it stays in HBM");
+  parts.ledger.AddWarning(kWhy);
 }
 
 }  // namespace
@@ -86,7 +88,7 @@ CUresult OnMemGetHandleForAddressRange(Call<decltype(cuMemGetHandleForAddressRan
   Parts* parts = PartsFor(call.caller);
   if (r == CUDA_SUCCESS && parts != nullptr) {
     InShim guard;
-    KeepInPlace(*parts, ptr);
+    KeepInPlace(*parts, ptr, bytes);
   }
   return r;
 }

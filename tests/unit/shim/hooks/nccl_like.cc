@@ -4,6 +4,8 @@
 extern "C" {
 int cuMemAlloc_v2(unsigned long long* out, size_t bytes);
 int cuMemFree_v2(unsigned long long ptr);
+int cuMemCreate(unsigned long long* handle, size_t bytes, const void* prop,
+                unsigned long long flags);
 
 int nccl_like_alloc(unsigned long long* out, size_t bytes) {
   const int r = cuMemAlloc_v2(out, bytes);
@@ -12,6 +14,11 @@ int nccl_like_alloc(unsigned long long* out, size_t bytes) {
 }
 int nccl_like_free(unsigned long long ptr) {
   const int r = cuMemFree_v2(ptr);
+  asm volatile("");
+  return r;
+}
+int nccl_like_create(unsigned long long* handle, size_t bytes, const void* prop) {
+  const int r = cuMemCreate(handle, bytes, prop, 0);
   asm volatile("");
   return r;
 }
