@@ -1,6 +1,7 @@
 """An ordinary PyTorch training loop that knows nothing of Parkade: a small transformer with Adam,
 bf16 weights beside fp32 ones, deterministic. Prints each loss as an exact hexadecimal float and at
-the end a hash of all weights and optimizer state. With --on-input one step for each line of input."""
+the end a hash of all weights and optimizer state. With --on-input one step for each line of input, with
+--expandable it fails unless all of its memory is in expandable segments."""
 
 import argparse
 import hashlib
@@ -65,6 +66,7 @@ def main():
     parser.add_argument("--width", type=int, default=1024)
     parser.add_argument("--layers", type=int, default=8)
     parser.add_argument("--on-input", action="store_true")
+    parser.add_argument("--expandable", action="store_true")
     options = parser.parse_args()
 
     torch.manual_seed(1)
@@ -83,6 +85,8 @@ def main():
         loss.backward()
         optimizer.step()
         print(f"step {step} loss {loss.item().hex()} reserved {torch.cuda.memory_reserved()}", flush=True)
+    if options.expandable and not all(s["is_expandable"] for s in torch.cuda.memory_snapshot()):
+        sys.exit("some memory is not in expandable segments")
     print(f"state {state_hash(model, optimizer)}", flush=True)
 
 
