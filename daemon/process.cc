@@ -73,11 +73,13 @@ void Process::Remember(Introduction introduction, wire::ProcessState state) {
 void Process::Connect(Introduction introduction, std::shared_ptr<wire::Channel> channel,
                       std::shared_ptr<const Fd> ledger) {
   std::map<uint64_t, Expected> lost;
+  const bool held = wire::IsLedgerHeld(ledger->get());
   {
     const MutexLock lock(mu_);
     introduction_ = std::move(introduction);
     channel_ = std::move(channel);
     ledger_ = std::move(ledger);
+    held_its_ledger_ = held;
     lost.swap(expected_);
   }
   AnswerAll(lost, Gone(false));
@@ -92,6 +94,16 @@ void Process::Disconnect(const wire::Channel* channel) {
     lost.swap(expected_);
   }
   AnswerAll(lost, Gone(false));
+}
+
+bool Process::HasBecomeAnother() const {
+  std::shared_ptr<const Fd> ledger;
+  {
+    const MutexLock lock(mu_);
+    if (channel_ != nullptr || !held_its_ledger_) return false;
+    ledger = ledger_;
+  }
+  return !wire::IsLedgerHeld(ledger->get());
 }
 
 void Process::Drop() {

@@ -65,6 +65,9 @@ class Process {
                std::shared_ptr<const Fd> ledger) EXCLUDES(mu_);
   // `channel` is lost. No effect when another one has replaced it.
   void Disconnect(const wire::Channel* channel) EXCLUDES(mu_);
+  // Whether the program that connected has made room for another one in its process (exec): it does
+  // not hold its ledger any more. False where it never did, and while it is connected.
+  bool HasBecomeAnother() const EXCLUDES(mu_);
   // Makes the shim go on alone: ends the connection from our side.
   void Drop() EXCLUDES(mu_);
   // The process has ended: nothing can be sent any more. Gives back its scratch directory.
@@ -120,6 +123,7 @@ class Process {
   Introduction introduction_ GUARDED_BY(mu_);
   std::shared_ptr<wire::Channel> channel_ GUARDED_BY(mu_);
   std::shared_ptr<const Fd> ledger_ GUARDED_BY(mu_);
+  bool held_its_ledger_ GUARDED_BY(mu_) = false;
   wire::ProcessState remembered_ GUARDED_BY(mu_) = wire::ProcessState::kRunning;  // until then
   std::map<uint64_t, Expected> expected_ GUARDED_BY(mu_);
   std::shared_ptr<ScratchDirectory> scratch_ GUARDED_BY(mu_);

@@ -25,6 +25,9 @@ namespace {
 
 constexpr uint64_t kSocketId = 0;
 constexpr uint64_t kStopId = 1;
+// From the end of a connection until the rest of what its program had open is closed as well: an
+// exec closes one descriptor after the other.
+constexpr uint64_t kLeaverMs = 100;
 
 absl::Status BadHello(std::string_view what) {
   return Fail(absl::StatusCode::kInvalidArgument, "BAD_HELLO", what);
@@ -97,7 +100,12 @@ void ShimListener::Stop() {
 void ShimListener::Loop() {
   std::vector<epoll_event> batch(64);
   for (;;) {
-    const int wait_ms = CloseLateStrangers();
+    const int strangers_ms = CloseLateStrangers();
+    const int leavers_ms = LookAfterLeavers();
+    // Negative: for ever.
+    const int wait_ms = strangers_ms < 0 ? leavers_ms
+                        : leavers_ms < 0 ? strangers_ms
+                                         : std::min(strangers_ms, leavers_ms);
     const int n = epoll_wait(epoll_.get(), batch.data(), int(batch.size()), wait_ms);
     for (int i = 0; i < n; ++i) {
       const uint64_t id = batch[size_t(i)].data.u64;
@@ -265,7 +273,30 @@ void ShimListener::Close(uint64_t id) {
   } else {
     events_.Publish(Event::Kind::kState, *process);
     scratch_.forsaken(process);
+    leavers_.push_back({process, Deadline::InMs(kLeaverMs)});
   }
+}
+
+int ShimListener::LookAfterLeavers() {
+  int wait_ms = -1;
+  std::vector<Leaver> later;
+  for (Leaver& leaver : leavers_) {
+    if (!leaver.look_at.Passed()) {
+      wait_ms = std::max(wait_ms, leaver.look_at.LeftMs());
+      later.push_back(std::move(leaver));
+    } else if (leaver.process->HasBecomeAnother()) {
+      Log(LogLevel::kInfo, "process %d has become another program", leaver.process->pid());
+      Unwatch(leaver.process);
+      Remove(leaver.process);
+    }
+  }
+  leavers_ = std::move(later);
+  return wait_ms;
+}
+
+void ShimListener::Unwatch(const std::shared_ptr<Process>& process) {
+  epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, process->pidfd(), nullptr);
+  std::erase_if(watched_, [&](const auto& watched) { return watched.second == process; });
 }
 
 bool ShimListener::WatchEnd(const std::shared_ptr<Process>& process) {

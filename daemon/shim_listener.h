@@ -67,6 +67,9 @@ class ShimListener {
   void OnProcessEnd(uint64_t id);
   void Remove(const std::shared_ptr<Process>& process);
   int CloseLateStrangers();
+  // Takes those off the list that have become another program. Returns how long the loop may sleep.
+  int LookAfterLeavers();
+  void Unwatch(const std::shared_ptr<Process>& process);
   // Closes the oldest stranger of that user when there are as many as there may be.
   void MakeRoomFor(uid_t uid);
 
@@ -84,6 +87,11 @@ class ShimListener {
   std::map<uint64_t, Connection> connections_;
   LogLimit complaints_;
   std::map<uint64_t, std::shared_ptr<Process>> watched_;  // by the id of their pidfd
+  struct Leaver {
+    std::shared_ptr<Process> process;
+    Deadline look_at;
+  };
+  std::vector<Leaver> leavers_;  // whose shim has gone, and who were not seen to be another yet
   std::thread thread_;
 };
 

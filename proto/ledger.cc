@@ -2,6 +2,7 @@
 #include "proto/ledger.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <sched.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -124,6 +125,18 @@ Result<LedgerView> ReadLedger(int fd) {
     view.records.push_back(r);
   }
   return view;
+}
+
+bool HoldLedger(int fd) {
+  struct flock whole {};
+  whole.l_type = F_WRLCK;
+  return fcntl(fd, F_SETLK, &whole) == 0;
+}
+
+bool IsLedgerHeld(int fd) {
+  struct flock whole {};
+  whole.l_type = F_WRLCK;
+  return fcntl(fd, F_GETLK, &whole) == 0 && whole.l_type != F_UNLCK;
 }
 
 }  // namespace parkade::wire

@@ -96,4 +96,10 @@ struct LedgerView {
 Result<LedgerHeader> ReadLedgerHeader(int fd);
 Result<LedgerView> ReadLedger(int fd);
 
+// The writer's process holds a lock on its ledger that ends with the program, also when another one
+// takes over the process (exec), and that forked children do not have. HoldLedger: false where the
+// kernel refuses. IsLedgerHeld sees the lock of other processes alone.
+bool HoldLedger(int fd);
+bool IsLedgerHeld(int fd);
+
 }  // namespace parkade::wire

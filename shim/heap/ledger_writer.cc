@@ -64,6 +64,8 @@ Result<std::unique_ptr<LedgerWriter>> LedgerWriter::Create() {
   if (fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_SEAL) != 0) {
     return OsError(errno, "seal the ledger");
   }
+  // Where it is refused the daemon lists this process until it ends, whatever it becomes.
+  (void)wire::HoldLedger(fd.get());
   const size_t most = FileBytes(wire::kMaxLedgerRecords);
   void* map = mmap(nullptr, most, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd.get(), 0);
   if (map == MAP_FAILED) return OsError(errno, "map the ledger");

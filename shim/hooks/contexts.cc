@@ -99,7 +99,7 @@ CUresult OnPrimaryCtxRetain(Call<decltype(cuDevicePrimaryCtxRetain)> call, CUcon
 
 // After the driver, not before: it may refuse, and it has waited for the context's work.
 CUresult OnCtxDestroy(Call<decltype(cuCtxDestroy)> call, CUcontext context) {
-  const GatePass pass;
+  const GatePass pass(Gate::Call::kFree);
   if (!pass) return kNoPass;
   const CUresult r = call.real(context);
   if (r == CUDA_SUCCESS && FromOutside(call.caller)) {
@@ -110,7 +110,7 @@ CUresult OnCtxDestroy(Call<decltype(cuCtxDestroy)> call, CUcontext context) {
 }
 
 CUresult OnPrimaryCtxRelease(Call<decltype(cuDevicePrimaryCtxRelease)> call, CUdevice device) {
-  const GatePass pass;
+  const GatePass pass(Gate::Call::kFree);
   if (!pass) return kNoPass;
   const CUcontext context = PrimaryContext(device);
   const CUresult r = call.real(device);
@@ -124,7 +124,7 @@ CUresult OnPrimaryCtxRelease(Call<decltype(cuDevicePrimaryCtxRelease)> call, CUd
 }
 
 CUresult OnPrimaryCtxReset(Call<decltype(cuDevicePrimaryCtxReset)> call, CUdevice device) {
-  const GatePass pass;
+  const GatePass pass(Gate::Call::kFree);
   if (!pass) return kNoPass;
   const CUcontext context = PrimaryContext(device);
   const CUresult r = call.real(device);

@@ -13,7 +13,7 @@ import re
 import subprocess
 import sys
 
-POLICIES = ("forward", "wait", "query", "gate", "track", "custom")
+POLICIES = ("forward", "wait", "query", "gate", "free", "track", "custom")
 
 # With this macro cuda.h declares every exported name, old versions and per-thread forms included.
 ALL_NAMES = "#define __CUDA_API_VERSION_INTERNAL\n#define __CUDA_API_VERSION_INTERNAL_ODR\n"
@@ -165,7 +165,7 @@ def write_entries(out, prototypes, versions, rules, graphics, toolkit):
 
 def wrapper(prototype, rule):
     name = prototype.name
-    call = {"gate": "Gated", "track": "Tracked"}.get(rule.policy, "Forward")
+    call = {"gate": "Gated", "free": "Freed", "track": "Tracked"}.get(rule.policy, "Forward")
     template = f"decltype({name})"
     args = [f"Entry::{name}", *prototype.args]
     if rule.policy == "custom":

@@ -34,7 +34,7 @@ CUresult OnStreamCreateWithPriority(Call<decltype(cuStreamCreateWithPriority)> c
 
 // Off the list before its handle can mean another stream; back on it when the driver refuses.
 CUresult OnStreamDestroy(Call<decltype(cuStreamDestroy)> call, CUstream stream) {
-  const GatePass pass;
+  const GatePass pass(Gate::Call::kFree);
   if (!pass) return kNoPass;
   Parts* parts = PartsFor(call.caller);
   const std::optional<CUcontext> context =

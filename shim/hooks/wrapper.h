@@ -27,6 +27,13 @@ inline CUresult Gated(Entry entry, Args... args) {
 }
 
 template <typename F, typename... Args>
+inline CUresult Freed(Entry entry, Args... args) {
+  const GatePass pass(Gate::Call::kFree);
+  if (!pass) return kNoPass;
+  return Forward<F>(entry, args...);
+}
+
+template <typename F, typename... Args>
 inline CUresult Tracked(Entry entry, Args... args) {
   const CUresult result = Gated<F>(entry, args...);
   if (result == CUDA_SUCCESS) CountTrackedCall(entry);

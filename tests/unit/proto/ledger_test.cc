@@ -2,6 +2,7 @@
 #include "proto/ledger.h"
 
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
@@ -140,6 +141,40 @@ TEST_CASE("a ledger of nothing but half written records takes no longer than one
   REQUIRE(view.ok());
   CHECK(view->records.empty());
   CHECK(MonotonicNs() - start < 5'000'000'000);  // 10 ms for each would be a quarter of an hour
+}
+
+TEST_CASE("a ledger is held until its writer's process closes it, and not by forked children") {
+  const Fd fd(memfd_create("ledger", MFD_CLOEXEC));
+  CHECK_FALSE(IsLedgerHeld(fd.get()));
+  int ready[2], go[2];
+  REQUIRE(pipe(ready) == 0);
+  REQUIRE(pipe(go) == 0);
+  const pid_t writer = fork();
+  if (writer == 0) {
+    char told;
+    const bool held = HoldLedger(fd.get());
+    const pid_t child = fork();  // closes what it inherited, as an abandoned ledger is
+    if (child == 0) {
+      close(fd.get());
+      _exit(0);
+    }
+    int status;
+    waitpid(child, &status, 0);
+    if (!held || write(ready[1], "r", 1) != 1 || read(go[0], &told, 1) != 1) _exit(1);
+    close(fd.get());
+    if (write(ready[1], "r", 1) != 1 || read(go[0], &told, 1) != 1) _exit(1);
+    _exit(0);
+  }
+  char told;
+  REQUIRE(read(ready[0], &told, 1) == 1);
+  CHECK(IsLedgerHeld(fd.get()));
+  REQUIRE(write(go[1], "g", 1) == 1);
+  REQUIRE(read(ready[0], &told, 1) == 1);
+  CHECK_FALSE(IsLedgerHeld(fd.get()));
+  REQUIRE(write(go[1], "g", 1) == 1);
+  int status = -1;
+  REQUIRE(waitpid(writer, &status, 0) == writer);
+  CHECK(status == 0);
 }
 
 }  // namespace

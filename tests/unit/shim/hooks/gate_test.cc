@@ -54,7 +54,7 @@ std::vector<std::string> NamesWith(std::initializer_list<Policy> policies) {
 }  // namespace
 
 TEST_CASE("every name that submits work waits at a closed gate and goes on when it opens") {
-  const auto gated = NamesWith({Policy::kGate, Policy::kTrack});
+  const auto gated = NamesWith({Policy::kGate, Policy::kFree, Policy::kTrack});
   REQUIRE(gated.size() > 250);
   REQUIRE(parkade_test_close_gate(1000) == 0);
   for (size_t first = 0; first < gated.size(); first += 40) {
@@ -92,6 +92,34 @@ TEST_CASE("waits, queries and what submits nothing pass a closed gate") {
   CHECK(parkade_test_waiting_threads() == 0);
   parkade_test_open_gate();
   caller.join();
+}
+
+TEST_CASE("once a pause is in force what gives back passes, and what submits still waits") {
+  REQUIRE(parkade_test_close_gate(1000) == 0);
+  parkade_test_settle_gate();
+  std::atomic<bool> freed{false};
+  std::atomic<bool> worked{false};
+  std::thread giver([&] {
+    for (const std::string& name : NamesWith({Policy::kFree})) CallWithZeroes(name.c_str());
+    for (const char* name :
+         {"cuStreamDestroy_v2", "cuCtxDestroy_v2", "cuDevicePrimaryCtxRelease_v2",
+          "cuDevicePrimaryCtxReset_v2", "cuMemFree_v2"}) {
+      CallWithZeroes(name);
+    }
+    freed = true;
+  });
+  std::thread worker([&] {
+    CallWithZeroes("cuLaunchKernel");
+    worked = true;
+  });
+  const bool passed = Within10s([&] { return freed.load(); });
+  const bool waits = Within10s([&] { return parkade_test_waiting_threads() == 1; });
+  CHECK(passed);
+  CHECK(waits);
+  CHECK_FALSE(worked.load());
+  parkade_test_open_gate();
+  giver.join();
+  worker.join();
 }
 
 TEST_CASE("calls that make what a pause cannot move are counted") {

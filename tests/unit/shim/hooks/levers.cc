@@ -87,6 +87,10 @@ int parkade_test_close_gate(int ms) {
 
 void parkade_test_open_gate() { Gate::Open(); }
 
+void parkade_test_settle_gate() {
+  Gate::Settle(wire::GatedWork::kBlock, wire::GatedAllocations::kAsWork);
+}
+
 uint32_t parkade_test_waiting_threads() { return Gate::WaitingThreads(); }
 
 uint64_t parkade_test_unhooked_names() { return UnhookedNames(); }

@@ -18,6 +18,8 @@ int parkade_test_ledger_says(const char* words);
 // Closes the gate within `ms`: 0, or -1 when a capture or a call stood in the way.
 int parkade_test_close_gate(int ms);
 void parkade_test_open_gate();
+// A pause is in force, at a closed gate.
+void parkade_test_settle_gate();
 uint32_t parkade_test_waiting_threads();
 uint64_t parkade_test_unhooked_names();
 // Successful calls of the tracked entry `name`.
