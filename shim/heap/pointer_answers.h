@@ -6,6 +6,7 @@
 
 #include <array>
 #include <cstdint>
+#include <iterator>
 #include <optional>
 
 #include "shim/cuda/driver.h"
@@ -28,25 +29,30 @@ class PointerAnswers {
   std::optional<Answer> Find(CUpointer_attribute attribute) const;
 
  private:
-  static constexpr CUpointer_attribute kAttributes[] = {
-      CU_POINTER_ATTRIBUTE_CONTEXT,
-      CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
-      CU_POINTER_ATTRIBUTE_SYNC_MEMOPS,
-      CU_POINTER_ATTRIBUTE_IS_MANAGED,
-      CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
-      CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE,
-      CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
-      CU_POINTER_ATTRIBUTE_RANGE_SIZE,
-      CU_POINTER_ATTRIBUTE_MAPPED,
-      CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES,
-      CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE,
-      CU_POINTER_ATTRIBUTE_ACCESS_FLAGS,
-      CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE,
-      CU_POINTER_ATTRIBUTE_MAPPING_SIZE,
-      CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR,
-      CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE,
+  // Width 0: the header does not say how many bytes a boolean has.
+  struct Question {
+    CUpointer_attribute attribute;
+    uint8_t width;
   };
-  std::array<Answer, std::size(kAttributes)> answers_;
+  static constexpr Question kQuestions[] = {
+      {CU_POINTER_ATTRIBUTE_CONTEXT, 8},
+      {CU_POINTER_ATTRIBUTE_MEMORY_TYPE, 4},
+      {CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, 0},
+      {CU_POINTER_ATTRIBUTE_IS_MANAGED, 0},
+      {CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, 4},
+      {CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE, 0},
+      {CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, 8},
+      {CU_POINTER_ATTRIBUTE_RANGE_SIZE, 8},
+      {CU_POINTER_ATTRIBUTE_MAPPED, 0},
+      {CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES, 8},
+      {CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE, 0},
+      {CU_POINTER_ATTRIBUTE_ACCESS_FLAGS, 4},
+      {CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE, 8},
+      {CU_POINTER_ATTRIBUTE_MAPPING_SIZE, 8},
+      {CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR, 8},
+      {CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE, 0},
+  };
+  std::array<Answer, std::size(kQuestions)> answers_;
 };
 
 }  // namespace parkade::shim

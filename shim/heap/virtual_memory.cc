@@ -31,7 +31,8 @@ VirtualMemory::VirtualMemory(const Driver& driver, LedgerWriter& ledger, const C
 bool VirtualMemory::CanAdopt(const CUmemAllocationProp* prop) {
   return prop != nullptr && prop->type == CU_MEM_ALLOCATION_TYPE_PINNED &&
          prop->location.type == CU_MEM_LOCATION_TYPE_DEVICE &&
-         prop->win32HandleMetaData == nullptr && prop->allocFlags.usage == 0;
+         prop->win32HandleMetaData == nullptr &&
+         (prop->allocFlags.usage & CU_MEM_CREATE_USAGE_TILE_POOL) == 0;
 }
 
 CUresult VirtualMemory::Create(Handle* out, size_t bytes, const CUmemAllocationProp& prop,
