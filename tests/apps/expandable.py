@@ -24,6 +24,7 @@ MIB = 1 << 20
 SIZES = (2 * MIB, 20 * MIB)
 MOST_PAGES = {2 * MIB: 24, 20 * MIB: 4}
 READ, READ_WRITE = 1, 3
+NOT_SUPPORTED = 801  # what a driver may say to memory that its device may only read
 # Those that native memory of this kind has, with the bytes that hold the answer.
 ATTRIBUTES = {1: 8, 2: 4, 3: 8, 7: 8, 8: 1, 9: 4, 11: 8, 12: 8, 13: 1, 14: 8, 16: 4, 18: 8, 19: 8, 20: 8}
 
@@ -83,7 +84,11 @@ class Program:
 
     def allow(self, page, at, flags=READ_WRITE):
         access = Access(DEVICE, flags)
-        self.call("cuMemSetAccess", ctypes.c_uint64(at), ctypes.c_size_t(page.size), ctypes.byref(access), ctypes.c_size_t(1))
+        code = self.cuda.cuMemSetAccess(ctypes.c_uint64(at), ctypes.c_size_t(page.size), ctypes.byref(access), ctypes.c_size_t(1))
+        if code == NOT_SUPPORTED and flags == READ:
+            self.allow(page, at)
+            return
+        check(code, "cuMemSetAccess")
         page.places[at] = flags == READ_WRITE
 
     def unmap(self, page, at):

@@ -40,7 +40,8 @@ def between_steps(node, app):
         result = node.json("pause", app.pid, "--policy", ("host", "disk")[turn % 2])["results"][0]
         harness.equal(result["host_bytes"] + result["disk_bytes"], mapped, "bytes moved")
         harness.equal(result["kept_bytes"], 0, "bytes kept")
-        harness.holds(node.gpu_free() - free >= mapped, "the driver shows all of it free")
+        freed = node.gpu_free() - free
+        harness.holds(freed >= mapped - harness.DRIVER_OWN_BYTES, f"the driver shows {freed} bytes more free, of {mapped} that left")
         harness.equal(ask(app, "ask"), said, "what the driver says while paused")
         # Given back at once, and never restored.
         left = size(ask(app, "shrink", 2))
