@@ -34,8 +34,20 @@ CUresult VirtualMemory::GetProperties(Handle handle, CUmemAllocationProp* out) c
   return CUDA_SUCCESS;
 }
 
+bool VirtualMemory::ThreadHasContext() const {
+  CUcontext current = nullptr;
+  return driver_.ctx_get_current(&current) == CUDA_SUCCESS && current != nullptr;
+}
+
 std::optional<PointerAnswers::Answer> VirtualMemory::Ask(CUdeviceptr at,
                                                          CUpointer_attribute attribute) const {
+  const auto answer = Kept(at, attribute);
+  if (answer && !ThreadHasContext()) return std::nullopt;
+  return answer;
+}
+
+std::optional<PointerAnswers::Answer> VirtualMemory::Kept(CUdeviceptr at,
+                                                          CUpointer_attribute attribute) const {
   MutexLock lock(mu_);
   const auto place = MappedAt(at);
   if (!place) return std::nullopt;
@@ -56,10 +68,15 @@ std::optional<PointerAnswers::Answer> VirtualMemory::Ask(CUdeviceptr at,
 }
 
 std::optional<VirtualMemory::Span> VirtualMemory::FindMissing(CUdeviceptr at) const {
-  MutexLock lock(mu_);
-  const auto place = MappedAt(at);
-  if (!place || place->memory->state == RangeState::kResident) return std::nullopt;
-  return Span{place->at, place->memory->bytes};
+  Span span{};
+  {
+    MutexLock lock(mu_);
+    const auto place = MappedAt(at);
+    if (!place || place->memory->state == RangeState::kResident) return std::nullopt;
+    span = {place->at, place->memory->bytes};
+  }
+  if (!ThreadHasContext()) return std::nullopt;
+  return span;
 }
 
 std::optional<unsigned long long> VirtualMemory::MissingAccess(

@@ -42,6 +42,7 @@ def between_steps(node, app):
         harness.equal(result["kept_bytes"], 0, "bytes kept")
         freed = node.gpu_free() - free
         harness.holds(freed >= mapped - harness.DRIVER_OWN_BYTES, f"the driver shows {freed} bytes more free, of {mapped} that left")
+        print(f"turn {turn}: {mapped >> 20} MiB left, {freed >> 20} MiB more free")
         harness.equal(ask(app, "ask"), said, "what the driver says while paused")
         # Given back at once, and never restored.
         left = size(ask(app, "shrink", 2))

@@ -157,6 +157,10 @@ TEST_CASE("questions about an address have the same answers before, during and a
   CHECK(f.memory.MissingAccess(f.base, Access(1).location) == CU_MEM_ACCESS_FLAGS_PROT_READ);
   CHECK(f.memory.Retain(f.base + 5) == handle);
   CHECK(f.memory.Release(handle) == CUDA_SUCCESS);
+  FakeDriver::MakeCurrent(nullptr);
+  CHECK_FALSE(f.memory.Ask(f.base, CU_POINTER_ATTRIBUTE_BUFFER_ID));
+  CHECK_FALSE(f.memory.FindMissing(f.base));
+  FakeDriver::MakeCurrent(f.fake.Context(0));
   f.Restore();
   CHECK(f.Number(5, CU_POINTER_ATTRIBUTE_BUFFER_ID) == id);
   CHECK(f.Number(5, CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID) == block);
