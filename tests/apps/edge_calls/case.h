@@ -128,5 +128,6 @@ std::span<const Case> CaptureCases();
 std::span<const Case> HostMemoryCases();
 std::span<const Case> ManagedCases();
 std::span<const Case> MappingCases();
+std::span<const Case> OwnMappingCases();
 std::span<const Case> GraphCases();
 std::span<const Case> ResolverCases();

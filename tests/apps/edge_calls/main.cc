@@ -22,8 +22,8 @@ std::vector<Case> AllCases() {
   for (const auto subject :
        {AllocationCases(), StreamOrderedCases(), PitchedCases(), AttributeCases(), RangeCases(),
         SharingCases(), ContextCases(), InformationCases(), FillCases(), CopyCases(),
-        CaptureCases(), HostMemoryCases(), ManagedCases(), MappingCases(), GraphCases(),
-        ResolverCases()}) {
+        CaptureCases(), HostMemoryCases(), ManagedCases(), MappingCases(), OwnMappingCases(),
+        GraphCases(), ResolverCases()}) {
     all.insert(all.end(), subject.begin(), subject.end());
   }
   return all;
