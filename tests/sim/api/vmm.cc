@@ -1,4 +1,5 @@
 // cuMemCreate, cuMemMap and their kind: virtual memory management.
+#include <atomic>
 #include <unordered_map>
 
 #include "tests/sim/driver.h"
@@ -61,6 +62,14 @@ Handles& AllHandles() {
   return *handles;
 }
 
+// A multicast object is its handle alone: what is bound to it is checked, and not kept.
+constexpr CUmemGenericAllocationHandle kFirstMulticast = 0x51dc00000001;
+constinit std::atomic<CUmemGenericAllocationHandle> next_multicast{kFirstMulticast};
+
+bool IsMulticast(CUmemGenericAllocationHandle handle) {
+  return handle >= kFirstMulticast && handle < next_multicast;
+}
+
 CUresult CheckProperties(const CUmemAllocationProp* prop) {
   if (prop == nullptr || prop->type != CU_MEM_ALLOCATION_TYPE_PINNED)
     return CUDA_ERROR_INVALID_VALUE;
@@ -108,8 +117,10 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle* handle, size_t bytes,
 }
 
 CUresult cuMemRelease(CUmemGenericAllocationHandle handle) {
-  return Call<"cuMemRelease">(
-      [&] { return AllHandles().Drop(handle) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE; });
+  return Call<"cuMemRelease">([&] {
+    const bool known = IsMulticast(handle) || AllHandles().Drop(handle);
+    return known ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+  });
 }
 
 // Device memory is mapped whole.
@@ -206,5 +217,49 @@ CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle* handle, void*
     if (handle == nullptr || !found || !found->mapping) return CUDA_ERROR_INVALID_VALUE;
     *handle = AllHandles().Retain(found->mapping->memory);
     return CUDA_SUCCESS;
+  });
+}
+
+// Sparse arrays are not simulated: the list is checked, and nothing is mapped.
+CUresult cuMemMapArrayAsync(CUarrayMapInfo* list, unsigned count, CUstream) {
+  return Call<"cuMemMapArrayAsync">([&] {
+    if (list == nullptr || count == 0) return CUDA_ERROR_INVALID_VALUE;
+    for (unsigned i = 0; i < count; ++i) {
+      const bool maps = list[i].memOperationType == CU_MEM_OPERATION_TYPE_MAP;
+      if (maps && AllHandles().Find(list[i].memHandle.memHandle) == nullptr)
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult cuMulticastCreate(CUmemGenericAllocationHandle* handle, const CUmulticastObjectProp* p) {
+  return Call<"cuMulticastCreate">([&] {
+    if (handle == nullptr || p == nullptr || p->numDevices == 0 || p->size % kGranularity != 0)
+      return CUDA_ERROR_INVALID_VALUE;
+    *handle = next_multicast++;
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult cuMulticastBindMem(CUmemGenericAllocationHandle multicast, size_t,
+                            CUmemGenericAllocationHandle handle, size_t offset, size_t bytes,
+                            unsigned long long flags) {
+  return Call<"cuMulticastBindMem">([&] {
+    const auto memory = AllHandles().Find(handle);
+    if (!IsMulticast(multicast) || memory == nullptr || flags != 0 || offset > memory->bytes() ||
+        bytes > memory->bytes() - offset)
+      return CUDA_ERROR_INVALID_VALUE;
+    return CUDA_SUCCESS;
+  });
+}
+
+// Memory of cuMemAlloc is refused.
+CUresult cuMulticastBindAddr(CUmemGenericAllocationHandle multicast, size_t, CUdeviceptr at, size_t,
+                             unsigned long long flags) {
+  return Call<"cuMulticastBindAddr">([&] {
+    const auto found = Sim().addresses.Find(at);
+    const bool mapped = found && found->mapping.has_value();
+    return IsMulticast(multicast) && mapped && flags == 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
   });
 }

@@ -212,6 +212,36 @@ TEST_CASE("exported memory is held and said to be") {
   for (const Handle handle : {exported, plain}) CHECK(cuMemRelease(handle) == CUDA_SUCCESS);
 }
 
+TEST_CASE("memory in a multicast object or a sparse array is held, under the driver's own handle") {
+  const Reserved r;
+  const Handle by_handle = r.Make(0), by_address = r.Make(kBytes), sparse = r.Make(2 * kBytes);
+  Handle multicast = 0;
+  const CUmulticastObjectProp prop = {1, kBytes, 0, 0};
+  REQUIRE(cuMulticastCreate(&multicast, &prop) == CUDA_SUCCESS);
+  CHECK(cuMulticastBindMem(multicast, 0, by_handle + 1000, 0, kBytes, 0) ==
+        CUDA_ERROR_INVALID_VALUE);
+  CHECK(cuMulticastBindMem(multicast, 0, by_handle, kBytes, kBytes, 0) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(parkade_test_held_bytes() == 0);
+  CHECK(cuMulticastBindMem(multicast, 0, by_handle, 0, kBytes, 0) == CUDA_SUCCESS);
+  CHECK(parkade_test_held_bytes() == kBytes);
+  CHECK(cuMulticastBindAddr(multicast, 0, r.base + kBytes, kBytes, 0) == CUDA_SUCCESS);
+  CHECK(parkade_test_held_bytes() == 2 * kBytes);
+  CHECK(parkade_test_ledger_says("multicast"));
+  CUarrayMapInfo list[2] = {};
+  list[0].memOperationType = CU_MEM_OPERATION_TYPE_UNMAP;
+  list[1].memOperationType = CU_MEM_OPERATION_TYPE_MAP;
+  list[1].memHandle.memHandle = sparse;
+  CHECK(cuMemMapArrayAsync(list, 2, nullptr) == CUDA_SUCCESS);
+  CHECK(list[1].memHandle.memHandle == sparse);
+  CHECK(parkade_test_held_bytes() == 3 * kBytes);
+  CHECK(parkade_test_ledger_says("sparse array"));
+  CHECK(cuMemMapArrayAsync(nullptr, 2, nullptr) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(cuMemUnmap(r.base, kReserved) == CUDA_SUCCESS);
+  for (const Handle h : {by_handle, by_address, sparse, multicast}) {
+    CHECK(cuMemRelease(h) == CUDA_SUCCESS);
+  }
+}
+
 TEST_CASE("while the gate is closed making, mapping and allowing wait, and asking does not") {
   const Reserved r;
   const Handle handle = r.Make(0);
