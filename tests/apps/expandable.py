@@ -9,6 +9,7 @@ by one line; the first wrong byte ends it.
   check        the bytes alone:                                    "right COUNT BYTES"
   ask          what the driver says of every place:                "said HASH"
   export       a descriptor of one page, made and closed:          "exported BYTES"
+  fork         a child that tries to give all back and ends:       "forked CODES", what the driver said to it
   clear        everything is given back:                           "cleared"
 """
 
@@ -253,6 +254,14 @@ class Program:
         self.call("cuMemExportToShareableHandle", ctypes.byref(descriptor), ctypes.c_uint64(page.handle), ctypes.c_int(1), ctypes.c_uint64(0))
         os.close(descriptor.value)
         return f"exported {page.size}"
+
+    def fork(self):
+        child = os.fork()
+        if child == 0:
+            codes = {self.cuda.cuMemUnmap(ctypes.c_uint64(at), ctypes.c_size_t(p.size)) for p in self.pages for at in p.places}
+            codes |= {self.cuda.cuMemRelease(ctypes.c_uint64(p.handle)) for p in self.pages if p.handle is not None}
+            os._exit(codes.pop() if len(codes) == 1 else 255)
+        return f"forked {os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])}"
 
     def clear(self):
         for page in self.parked:

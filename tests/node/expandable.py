@@ -1,5 +1,5 @@
 """Memory that a program makes and maps itself leaves HBM and comes back as it was: every byte at every place,
-aliases, access, handles and what the driver says of them; while paused it can be given back; with pauses at
+aliases, access, handles and what the driver says of them; while paused it can be given back; forks; with pauses at
 random instants and daemons that are killed."""
 
 import argparse
@@ -11,6 +11,7 @@ import harness
 PROGRAM = harness.TREE / "tests/apps/expandable.py"
 PAUSES = 40
 KILLS = 6
+NOT_INITIALIZED = 3
 
 
 def start(node, seed):
@@ -92,6 +93,16 @@ def daemon_killed(node, app, chance):
         app.until("step")
 
 
+def forked(node, app):
+    """A child has no driver: what it tries leaves its parent's memory alone, paused or not."""
+    mapped = size(ask(app, "grow", 3))
+    harness.equal(ask(app, "fork"), f"forked {NOT_INITIALIZED}", "what a child is told")
+    node.expect(0, "pause", app.pid)
+    harness.equal(ask(app, "fork"), f"forked {NOT_INITIALIZED}", "what a child is told while its parent is paused")
+    node.expect(0, "resume", app.pid)
+    harness.equal(size(ask(app, "check")), mapped, "bytes right after the resume")
+
+
 def held(node, app):
     ask(app, "clear")
     mapped = size(ask(app, "grow", 6))
@@ -118,6 +129,7 @@ def run(node):
     open_gate(node, app)
     at_random(node, app, chance)
     daemon_killed(node, app, chance)
+    forked(node, app)
     held(node, app)
     harness.equal(ask(app, "clear"), "cleared", "the last answer")
     harness.equal(node.json("show", app.pid)["allocations"], [], "allocations listed at the end")
