@@ -14,6 +14,32 @@ die() {
   exit 1
 }
 
+# skip WORDS: why this machine cannot do it; ends the script as skipped tests end.
+skip() {
+  printf '%s: skipped: %s\n' "$(basename "$0")" "$*"
+  exit 77
+}
+
+# fetch_packages ARCH SUITE DIR PACKAGE...: unpacks packages of Debian into DIR, for another machine or of
+# another release, without installing them. By apt with lists of its own; fails where they cannot be had.
+fetch_packages() {
+  local arch=$1 suite=$2 root state
+  mkdir -p "$3" && root=$(cd "$3" && pwd) && state=$root/apt
+  shift 3
+  command -v apt-get >/dev/null && command -v dpkg-deb >/dev/null || return 1
+  mkdir -p "$state"/{lists/partial,cache/archives/partial}
+  echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] http://deb.debian.org/debian $suite main" \
+    >"$state/sources.list"
+  local apt=(apt-get -qq -o "APT::Architecture=$arch" -o "APT::Architectures=$arch" -o "Dir::State::Lists=$state/lists"
+    -o Dir::State::status=/dev/null -o "Dir::Cache=$state/cache" -o "Dir::Etc::SourceList=$state/sources.list"
+    -o Dir::Etc::SourceParts=/dev/null -o Acquire::Languages=none -o APT::Sandbox::User=root)
+  "${apt[@]}" update >"$state/log" 2>&1 || return 1
+  (cd "$state/cache" && "${apt[@]}" download "$@" >>"$state/log" 2>&1) || return 1
+  local package
+  for package in "$state"/cache/*.deb; do dpkg-deb -x "$package" "$root" || return 1; done
+  rm -rf "$state"
+}
+
 # build PRESET [TARGET...]: configures the preset if it never was, and builds.
 build() {
   local preset=$1 log
