@@ -1,10 +1,13 @@
 // Keeps the list of live contexts.
 #include "shim/cuda/contexts.h"
 
+#include <algorithm>
+
 namespace parkade::shim {
 
 bool Contexts::Add(CUcontext context, int device) {
   MutexLock lock(mu_);
+  std::erase(gone_, context);  // the driver gives handles out again
   for (const Entry& e : entries_) {
     if (e.context == context) return false;
   }
@@ -14,7 +17,15 @@ bool Contexts::Add(CUcontext context, int device) {
 
 void Contexts::Remove(CUcontext context) {
   MutexLock lock(mu_);
-  std::erase_if(entries_, [&](const Entry& e) { return e.context == context; });
+  if (std::erase_if(entries_, [&](const Entry& e) { return e.context == context; }) == 0) return;
+  gone_.push_back(context);
+  any_gone_.store(true, std::memory_order_relaxed);
+}
+
+bool Contexts::IsGone(CUcontext context) const {
+  if (!any_gone_.load(std::memory_order_relaxed)) return false;
+  MutexLock lock(mu_);
+  return std::find(gone_.begin(), gone_.end(), context) != gone_.end();
 }
 
 std::vector<Contexts::Entry> Contexts::List() const {

@@ -23,6 +23,8 @@ namespace parkade::shim {
   X(ctx_pop_current, cuCtxPopCurrent_v2)                                   \
   X(ctx_get_device, cuCtxGetDevice)                                        \
   X(ctx_synchronize, cuCtxSynchronize)                                     \
+  X(ctx_get_flags, cuCtxGetFlags)                                          \
+  X(ctx_set_flags, cuCtxSetFlags)                                          \
   X(capture_mode_exchange, cuThreadExchangeStreamCaptureMode)              \
   X(mem_get_info, cuMemGetInfo_v2)                                         \
   X(mem_alloc, cuMemAlloc_v2)                                              \

@@ -47,6 +47,8 @@ CUresult DeviceMemory::Describe(int device, Device* out) {
   Device found{};
   found.posix_fd = has(CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED);
   found.rdma = rdma_ && has(CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED);
+  found.rdma_memory = has(CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_SUPPORTED);
+  found.decompressor = has(CU_DEVICE_ATTRIBUTE_MEM_DECOMPRESS_ALGORITHM_MASK);
   const CUmemAllocationProp prop = Properties(device, found.posix_fd, found.rdma);
   size_t granularity = 0, total = 0;
   CUresult r =

@@ -27,8 +27,10 @@ class DeviceMemory {
     Bytes granularity;
     Bytes total;  // memory of the device
     unsigned char uuid[16];
-    bool posix_fd;  // handles can be exported as a file descriptor
-    bool rdma;      // handles can be registered for GPUDirect RDMA
+    bool posix_fd;      // handles can be exported as a file descriptor
+    bool rdma;          // handles can be registered for GPUDirect RDMA
+    bool rdma_memory;   // native memory can be registered
+    bool decompressor;  // it has an engine that decompresses
   };
   // NOT_SUPPORTED when the device has no virtual memory management.
   CUresult Describe(int device, Device* out);

@@ -205,12 +205,23 @@ std::optional<AllocationView> Heap::Find(CUdeviceptr ptr) const {
                         a.range->device,
                         a.range->context,
                         a.number,
-                        a.range->state == RangeState::kResident};
+                        a.range->state == RangeState::kResident,
+                        a.sync_memops};
+}
+
+void Heap::SetSyncMemops(CUdeviceptr base, uint64_t number, bool on) {
+  MutexLock lock(mu_);
+  const auto it = allocations_.find(base);
+  if (it != allocations_.end() && it->second.number == number) it->second.sync_memops = on;
+}
+
+bool Heap::Owns(CUdeviceptr ptr, Bytes bytes) const {
+  MutexLock lock(mu_);
+  const auto behind = ranges_.upper_bound(ptr);
+  return InRange(ptr) || (behind != ranges_.end() && behind->first - ptr < bytes);
 }
 
 void Heap::ForgetContext(CUcontext context) {
-  // The memory goes whatever the wait says: the context takes its work with it.
-  (void)wait_.Run(context);
   wait_.Forget(context);
   Removed removed;
   {

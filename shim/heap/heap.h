@@ -30,8 +30,9 @@ struct AllocationView {
   Bytes bytes;  // as the application asked
   int device;
   CUcontext context;
-  uint64_t number;  // unique in the process, rising
-  bool resident;    // false: the driver knows no memory there now
+  uint64_t number;           // unique in the process, rising
+  bool resident;             // false: the driver knows no memory there now
+  bool sync_memops = false;  // as the application has set it
 };
 
 class Heap {
@@ -61,6 +62,11 @@ class Heap {
 
   // Any thread, any time, also while paused; lock held for the look-up alone.
   std::optional<AllocationView> Find(CUdeviceptr ptr) const;
+  // Whether any of the addresses lies in a range of the heap's, allocated or not. As Find.
+  bool Owns(CUdeviceptr ptr, Bytes bytes = 1) const;
+  // What the attribute SYNC_MEMOPS says from now on of allocation `number` at `base`, if it is
+  // still there. Any thread.
+  void SetSyncMemops(CUdeviceptr base, uint64_t number, bool on);
 
   // An allocation as another process is to map it: the whole range that it lies in.
   struct Shared {
@@ -86,8 +92,8 @@ class Heap {
   // for memory of its own, this for the heap's. Application threads, gate entered.
   CUresult SetPeer(int owner, int user, bool allowed);
 
-  // The context is about to be destroyed or reset: waits for its work and frees what was made under
-  // it, as the driver does. Application threads.
+  // The context has been destroyed or reset, for which the driver has waited for its work: frees
+  // what was made under it. Application threads.
   void ForgetContext(CUcontext context);
 
   // Gives empty slabs back to the driver; returns the bytes. Any thread, gate open or closed.
@@ -130,6 +136,7 @@ class Heap {
     uint64_t number;
     std::optional<uint32_t> slot;  // none until it is in the ledger
     bool freeing = false;          // claimed by a Free, which may be waiting for the GPU
+    bool sync_memops = false;
   };
   using Table = std::map<CUdeviceptr, Allocation>;
 

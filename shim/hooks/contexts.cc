@@ -27,6 +27,14 @@ bool PrimaryIsGone(CUdevice device) {
   return get_state != nullptr && get_state(device, &flags, &active) == CUDA_SUCCESS && active == 0;
 }
 
+// Whether the current context works, or works again. Memory that no device has is asked for.
+bool Works() {
+  auto* alloc =
+      reinterpret_cast<decltype(&cuMemAlloc_v2)>(RealLibrary::Known(Entry::cuMemAlloc_v2));
+  CUdeviceptr none = 0;
+  return alloc != nullptr && alloc(&none, SIZE_MAX) == CUDA_ERROR_OUT_OF_MEMORY;
+}
+
 }  // namespace
 
 void NoteContext(CUcontext context) {
@@ -46,7 +54,10 @@ void NoteCurrentContext() {
   CUcontext current = nullptr;
   if (get_current == nullptr || get_current(&current) != CUDA_SUCCESS) return;
   // After fork the thread remembers a context of its parent, while there are no parts.
-  if (current == last_noted && LiveParts() != nullptr) return;
+  Parts* parts = LiveParts();
+  if (current == last_noted && parts != nullptr) return;
+  // Destroyed, and still current here.
+  if (parts != nullptr && parts->contexts.IsGone(current) && !Works()) return;
   NoteContext(current);
   last_noted = current;
 }
@@ -81,6 +92,8 @@ CUresult OnCtxCreateV4(Call<decltype(cuCtxCreate_v4)> call, CUcontext* out,
 
 CUresult OnCtxFromGreenCtx(Call<decltype(cuCtxFromGreenCtx)> call, CUcontext* out,
                            CUgreenCtx green) {
+  const GatePass pass;
+  if (!pass) return kNoPass;
   const CUresult r = call.real(out, green);
   if (r == CUDA_SUCCESS && FromOutside(call.caller)) NoteContext(*out);
   return r;

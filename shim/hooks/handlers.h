@@ -94,6 +94,9 @@ CUresult OnPointerGetAttribute(Call<decltype(cuPointerGetAttribute)> call, void*
                                CUpointer_attribute attribute, CUdeviceptr ptr);
 CUresult OnPointerGetAttributes(Call<decltype(cuPointerGetAttributes)> call, unsigned count,
                                 CUpointer_attribute* attributes, void** to, CUdeviceptr ptr);
+// Gated. Of the heap's memory SYNC_MEMOPS is kept here, and all of its context obeys it.
+CUresult OnPointerSetAttribute(Call<decltype(cuPointerSetAttribute)> call, const void* value,
+                               CUpointer_attribute attribute, CUdeviceptr ptr);
 CUresult OnMemGetAddressRange(Call<decltype(cuMemGetAddressRange_v2)> call, CUdeviceptr* base,
                               size_t* bytes, CUdeviceptr ptr);
 CUresult OnMemRetainAllocationHandle(Call<decltype(cuMemRetainAllocationHandle)> call,

@@ -2,17 +2,22 @@
 #include <cstdint>
 #include <cstdio>
 
+#include "common/bytes.h"
 #include "shim/hooks/escapes.h"
 #include "shim/hooks/foreign_memory.h"
 #include "shim/hooks/gate_pass.h"
 #include "shim/hooks/handlers.h"
 #include "shim/hooks/hooked.h"
+#include "shim/hooks/native_answers.h"
 
 namespace parkade::shim {
 namespace {
 
 // What an allocation is called until the application says otherwise.
 constexpr char kDefaultTag[] = "default";
+
+// Rows of pitched allocations; not the device's attribute of texture pitches, which is 32 (580).
+constexpr size_t kRowStep = 512;
 
 CUresult AllocateNative(Parts& parts, CUdeviceptr* out, size_t bytes) {
   const CUresult r = parts.driver.mem_alloc(out, bytes);
@@ -30,12 +35,18 @@ void WarnOfRefusal(Parts& parts, CUresult refusal) {
   parts.ledger.AddWarning(text);
 }
 
+// No device has so many bytes.
+std::optional<CUresult> RefusalOfAllocation(const Parts& parts, CUdeviceptr* out) {
+  return RefusalOfThread(parts, [&] { return parts.driver.mem_alloc(out, SIZE_MAX); });
+}
+
 CUresult Allocate(Parts& parts, const void* caller, CUdeviceptr* out, size_t bytes) {
   const GatePass pass(Gate::Call::kAllocation);
   if (!pass) return kNoPass;
   InShim guard;
   WarnOfNewEscapes(parts.ledger);
   if (KeepsNativeMemory(caller)) return AllocateNative(parts, out, bytes);
+  *out = 0;  // as the driver leaves it where it fails
   const CUresult r = parts.heap.Allocate(out, bytes, kDefaultTag);
   if (r == CUDA_SUCCESS || r == CUDA_ERROR_OUT_OF_MEMORY) return r;
   // What the program did wrong is wrong natively too, in the driver's own words. Else it is virtual
@@ -51,6 +62,9 @@ CUresult OnMemAlloc(Call<decltype(cuMemAlloc_v2)> call, CUdeviceptr* out, size_t
   NoteCurrentContext();
   Parts* parts = PartsFor(call.caller);
   if (parts == nullptr) return call.real(out, bytes);
+  // What the driver refuses, it refuses in its own words.
+  if (out == nullptr || bytes == 0) return call.real(out, bytes);
+  if (auto refusal = RefusalOfAllocation(*parts, out)) return *refusal;
   return Allocate(*parts, call.caller, out, bytes);
 }
 
@@ -58,22 +72,17 @@ CUresult OnMemAllocPitch(Call<decltype(cuMemAllocPitch_v2)> call, CUdeviceptr* o
                          size_t width, size_t height, unsigned element_bytes) {
   NoteCurrentContext();
   Parts* parts = PartsFor(call.caller);
-  CUdevice device = 0;
-  int alignment = 0;
   // What the driver refuses, it refuses in its own words.
   const bool plain = out != nullptr && pitch != nullptr && width != 0 && height != 0 &&
                      (element_bytes == 4 || element_bytes == 8 || element_bytes == 16);
-  if (parts == nullptr || !plain || parts->driver.ctx_get_device(&device) != CUDA_SUCCESS ||
-      parts->driver.device_get_attribute(&alignment, CU_DEVICE_ATTRIBUTE_TEXTURE_PITCH_ALIGNMENT,
-                                         device) != CUDA_SUCCESS) {
+  const size_t row = width > SIZE_MAX - kRowStep ? 0 : RoundUp(width, kRowStep);
+  if (parts == nullptr || !plain || row == 0 || height > SIZE_MAX / row) {
     const GatePass pass;
     if (!pass) return kNoPass;
     return call.real(out, pitch, width, height, element_bytes);
   }
-  const size_t step = size_t(alignment);
-  if (width > SIZE_MAX - step) return CUDA_ERROR_OUT_OF_MEMORY;
-  const size_t row = (width + step - 1) / step * step;
-  if (height > SIZE_MAX / row) return CUDA_ERROR_OUT_OF_MEMORY;
+  *pitch = 0;
+  if (auto refusal = RefusalOfAllocation(*parts, out)) return *refusal;
   const CUresult r = Allocate(*parts, call.caller, out, row * height);
   if (r == CUDA_SUCCESS) *pitch = row;
   return r;
@@ -82,7 +91,9 @@ CUresult OnMemAllocPitch(Call<decltype(cuMemAllocPitch_v2)> call, CUdeviceptr* o
 CUresult OnMemFree(Call<decltype(cuMemFree_v2)> call, CUdeviceptr ptr) {
   Parts* parts = PartsFor(call.caller);
   if (parts == nullptr) return call.real(ptr);
-  {
+  if (parts->heap.Owns(ptr)) {
+    if (auto refusal = RefusalOfThread(*parts, [&] { return call.real(kNowhere); }))
+      return *refusal;
     InShim guard;
     CUresult result = CUDA_SUCCESS;
     if (parts->heap.Free(ptr, &result)) return result;
@@ -101,7 +112,10 @@ CUresult OnMemFreeAsync(Call<decltype(cuMemFreeAsync)> call, CUdeviceptr ptr, CU
   const bool captures = parts != nullptr && stream != nullptr &&
                         parts->driver.stream_is_capturing(stream, &capture) == CUDA_SUCCESS &&
                         capture != CU_STREAM_CAPTURE_STATUS_NONE;
-  if (parts != nullptr && !captures) {
+  if (parts != nullptr && !captures && parts->heap.Owns(ptr)) {
+    if (auto refusal = RefusalOfThread(*parts, [&] { return call.real(kNowhere, stream); })) {
+      return *refusal;
+    }
     InShim guard;
     CUresult result = CUDA_SUCCESS;
     if (parts->heap.Free(ptr, &result)) return result;

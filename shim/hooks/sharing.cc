@@ -1,12 +1,21 @@
 // Handlers of calls that hand memory to other processes or devices: CUDA IPC by tokens of our own
 // (shim/ipc), for the driver's refuses memory of the heap; what is behind a dma-buf is held.
+#include <unistd.h>
+
 #include "shim/hooks/gate_pass.h"
 #include "shim/hooks/handlers.h"
 #include "shim/hooks/hooked.h"
+#include "shim/hooks/native_answers.h"
 #include "shim/ipc/import.h"
 
 namespace parkade::shim {
 namespace {
+
+// Descriptors are of whole pages.
+CUdeviceptr EndOfPages(const AllocationView& a) {
+  const CUdeviceptr page = CUdeviceptr(sysconf(_SC_PAGESIZE));
+  return (a.base + a.bytes + page - 1) / page * page;
+}
 
 // A descriptor that nobody can follow: whoever has it may hand it on, and pins what is behind it.
 // So the range stays in HBM for as long as anything in it is allocated.
@@ -29,8 +38,11 @@ CUresult OnIpcGetMemHandle(Call<decltype(cuIpcGetMemHandle)> call, CUipcMemHandl
   const GatePass pass;
   if (!pass) return kNoPass;
   Parts* parts = PartsFor(call.caller);
-  if (parts == nullptr || handle == nullptr || !parts->heap.Find(ptr)) {
-    return call.real(handle, ptr);
+  const Place place = parts == nullptr ? Place{} : PlaceOf(*parts, ptr);
+  if (place.kind == Place::Kind::kNothing) return call.real(handle, kNowhere);
+  if (place.kind == Place::Kind::kOther || handle == nullptr) return call.real(handle, ptr);
+  if (auto refusal = RefusalOfThread(*parts, [&] { return call.real(handle, kNowhere); })) {
+    return *refusal;
   }
   InShim guard;
   const auto token = parts->exports.Export(ptr);
@@ -51,7 +63,8 @@ CUresult OnIpcOpenMemHandle(Call<decltype(cuIpcOpenMemHandle_v2)> call, CUdevice
     if (!pass) return kNoPass;
     return call.real(out, handle, flags);
   }
-  if (out == nullptr || (flags & ~unsigned(CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS)) != 0) {
+  // The driver wants this bit and looks at no other (580).
+  if (out == nullptr || (flags & CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS) == 0) {
     return CUDA_ERROR_INVALID_VALUE;
   }
   if (parts->exports.IsOwn(*token)) return CUDA_ERROR_INVALID_CONTEXT;
@@ -84,9 +97,28 @@ CUresult OnMemGetHandleForAddressRange(Call<decltype(cuMemGetHandleForAddressRan
                                        CUmemRangeHandleType type, unsigned long long flags) {
   const GatePass pass;
   if (!pass) return kNoPass;
-  const CUresult r = call.real(handle, ptr, bytes, type, flags);
   Parts* parts = PartsFor(call.caller);
-  if (r == CUDA_SUCCESS && parts != nullptr) {
+  const Place place = parts == nullptr ? Place{} : PlaceOf(*parts, ptr);
+  auto ask = [&] { return call.real(handle, ptr, bytes, type, flags); };
+  if (place.kind == Place::Kind::kOther) return ask();
+  if (auto refusal =
+          RefusalOfThread(*parts, [&] { return call.real(handle, 0, 0, type, flags); })) {
+    return *refusal;
+  }
+  // The driver sees no end of an allocation within its range.
+  const AllocationView& a = place.allocation;
+  const bool inside = place.kind == Place::Kind::kOurs && bytes <= EndOfPages(a) - ptr;
+  const size_t page = size_t(sysconf(_SC_PAGESIZE));
+  const bool sound = handle != nullptr && type == CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD &&
+                     bytes != 0 && bytes % page == 0 && ptr % page == 0 &&
+                     (flags & ~uint64_t(CU_MEM_RANGE_FLAG_DMA_BUF_MAPPING_TYPE_PCIE)) == 0;
+  if (!inside) {
+    if (!sound) return call.real(handle, kNowhere, bytes, type, flags);
+    *static_cast<int*>(handle) = -1;
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  const CUresult r = ask();
+  if (r == CUDA_SUCCESS) {
     InShim guard;
     KeepInPlace(*parts, ptr, bytes);
   }

@@ -7,6 +7,7 @@
 #include "shim/hooks/gate_pass.h"
 #include "shim/hooks/handlers.h"
 #include "shim/hooks/hooked.h"
+#include "shim/hooks/native_answers.h"
 
 namespace parkade::shim {
 namespace {
@@ -25,6 +26,11 @@ void NoteNative(Parts& parts, CUdeviceptr at, size_t bytes, Handle handle) {
   if (prop.location.type == CU_MEM_LOCATION_TYPE_DEVICE) {
     NoteForeign(parts, at, bytes, prop.location.id);
   }
+}
+
+// Native memory has no mappings that an application could change; the heap's are not to be touched.
+bool IsOfTheHeap(const Parts& parts, CUdeviceptr at, size_t bytes) {
+  return parts.heap.Owns(at, bytes) || parts.imports.Owns(at);
 }
 
 // What the driver is to be given in the place of a handle.
@@ -68,6 +74,7 @@ CUresult OnMemMap(Call<decltype(cuMemMap)> call, CUdeviceptr at, size_t bytes, s
   if (!pass) return kNoPass;
   Parts* parts = PartsFor(call.caller);
   if (parts == nullptr) return call.real(at, bytes, offset, handle, flags);
+  if (IsOfTheHeap(*parts, at, bytes)) return CUDA_ERROR_INVALID_VALUE;
   InShim guard;
   const CUresult r = parts->heap.virtual_memory().Map(at, bytes, offset, handle, flags);
   if (r == CUDA_SUCCESS && !VirtualMemory::IsLogical(handle)) NoteNative(*parts, at, bytes, handle);
@@ -79,6 +86,7 @@ CUresult OnMemUnmap(Call<decltype(cuMemUnmap)> call, CUdeviceptr at, size_t byte
   if (!pass) return kNoPass;
   Parts* parts = PartsFor(call.caller);
   if (parts == nullptr) return call.real(at, bytes);
+  if (IsOfTheHeap(*parts, at, bytes)) return CUDA_ERROR_INVALID_VALUE;
   InShim guard;
   const CUresult r = parts->heap.virtual_memory().Unmap(at, bytes);
   if (r == CUDA_SUCCESS) ForgetForeignIn(*parts, at, bytes);
@@ -91,6 +99,7 @@ CUresult OnMemSetAccess(Call<decltype(cuMemSetAccess)> call, CUdeviceptr at, siz
   if (!pass) return kNoPass;
   Parts* parts = PartsFor(call.caller);
   if (parts == nullptr) return call.real(at, bytes, access, count);
+  if (IsOfTheHeap(*parts, at, bytes)) return CUDA_ERROR_INVALID_VALUE;
   InShim guard;
   return parts->heap.virtual_memory().SetAccess(at, bytes, access, count);
 }
@@ -100,6 +109,7 @@ CUresult OnMemAddressFree(Call<decltype(cuMemAddressFree)> call, CUdeviceptr at,
   if (!pass) return kNoPass;
   Parts* parts = PartsFor(call.caller);
   if (parts == nullptr) return call.real(at, bytes);
+  if (IsOfTheHeap(*parts, at, bytes)) return CUDA_ERROR_INVALID_VALUE;
   InShim guard;
   return parts->heap.virtual_memory().FreeAddresses(at, bytes);
 }
@@ -111,6 +121,9 @@ CUresult OnMemGetAccess(Call<decltype(cuMemGetAccess)> call, unsigned long long*
   if (parts == nullptr || flags == nullptr || location == nullptr ||
       parts->driver.device_get_count(&devices) != CUDA_SUCCESS) {
     return call.real(flags, location, at);
+  }
+  if (PlaceOf(*parts, at).kind == Place::Kind::kNothing) {
+    return call.real(flags, location, kNowhere);
   }
   const auto missing = parts->heap.virtual_memory().MissingAccess(at, *location);
   if (!missing) return call.real(flags, location, at);

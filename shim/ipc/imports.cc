@@ -150,6 +150,12 @@ std::optional<AllocationView> Imports::Find(CUdeviceptr ptr) const {
                         import.context, import.number,      !import.out.load()};
 }
 
+bool Imports::Owns(CUdeviceptr ptr) const {
+  MutexLock lock(mu_);
+  auto it = imports_.upper_bound(ptr);
+  return it != imports_.begin() && ptr - (--it)->first < it->second->grant.range_bytes;
+}
+
 void Imports::ForgetContext(CUcontext context) {
   std::vector<std::unique_ptr<Import>> gone;
   {

@@ -46,6 +46,9 @@ class Imports {
 
   // The allocation at `ptr`, as the exporter made it. Any thread.
   std::optional<AllocationView> Find(CUdeviceptr ptr) const EXCLUDES(mu_);
+  // Whether `ptr` lies in what is mapped with an allocation, for ranges are mapped whole. Any
+  // thread.
+  bool Owns(CUdeviceptr ptr) const EXCLUDES(mu_);
 
   // The context is gone: so are its imports.
   void ForgetContext(CUcontext context) EXCLUDES(mu_);

@@ -53,6 +53,7 @@ struct Gate::Chunk {
 
 constinit std::atomic<uint32_t> Gate::state_{0};
 constinit std::atomic<uint32_t> Gate::waiting_{0};
+constinit std::atomic<uint32_t> Gate::capturing_{0};
 constinit std::atomic<uint32_t> Gate::left_{0};
 constinit std::atomic<uint32_t> Gate::passed_{0};
 constinit uint32_t Gate::passed_at_close_ = 0;
@@ -270,12 +271,15 @@ void Gate::CaptureBegins(CUstream stream) {
   --captures_waiting;
   ++captures_begun;
   Captures().push_back(stream);
+  capturing_.store(uint32_t(Captures().size()), std::memory_order_relaxed);
   capture_changed.NotifyAll();
 }
 
 void Gate::CaptureEnded(CUstream stream) {
   MutexLock lock(capture_mu);
-  if (std::erase(Captures(), stream) != 0) capture_changed.NotifyAll();
+  if (std::erase(Captures(), stream) == 0) return;
+  capturing_.store(uint32_t(Captures().size()), std::memory_order_relaxed);
+  capture_changed.NotifyAll();
 }
 
 void Gate::ResetAfterFork() {
@@ -285,6 +289,7 @@ void Gate::ResetAfterFork() {
     captures_held = false;
     captures_waiting = 0;
     Captures().clear();
+    capturing_.store(0, std::memory_order_relaxed);
   }
   state_.fetch_and(kNoMembarrier, std::memory_order_relaxed);
   waiting_.store(0, std::memory_order_relaxed);

@@ -56,6 +56,8 @@ class Gate {
   // the stream is destroyed; for a stream that does not capture it does nothing.
   static void CaptureBegins(CUstream stream);
   static void CaptureEnded(CUstream stream);
+  // Whether any is counted now. One load.
+  static bool Capturing() { return capturing_.load(std::memory_order_relaxed) != 0; }
 
   // Once, before the first Close: asks the kernel for membarrier. Any thread.
   static void Init();
@@ -126,6 +128,7 @@ class Gate {
 
   static std::atomic<uint32_t> state_;
   static std::atomic<uint32_t> waiting_;
+  static std::atomic<uint32_t> capturing_;  // how many are counted
   static std::atomic<uint32_t> left_;  // counts leavers and takers of a ticket; the closer's futex
   static std::atomic<uint32_t> passed_;  // counts what has got through a closed gate
   static uint32_t passed_at_close_;      // the closer's

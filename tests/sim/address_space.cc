@@ -81,7 +81,7 @@ CUresult AddressSpace::Place(Range range, Address* base) {
 CUresult AddressSpace::AddHost(Range range) {
   MutexLock lock(mu_);
   if (Overlaps(range.base, range.bytes)) return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
-  range.mapped = range.bytes;
+  if (range.mapped == 0) range.mapped = range.bytes;
   range.id = next_id_++;
   entries_[range.base].range = std::move(range);
   return CUDA_SUCCESS;
@@ -200,6 +200,11 @@ CUresult AddressSpace::GetAccess(Address at, int gpu, unsigned long long* flags)
   return CUDA_SUCCESS;
 }
 
+void AddressSpace::SetSyncMemops(Address at, bool on) {
+  MutexLock lock(mu_);
+  if (Entry* entry = Holder(at); entry != nullptr) entry->range.sync_memops = on;
+}
+
 std::optional<AddressSpace::Found> AddressSpace::Find(Address at) {
   MutexLock lock(mu_);
   Entry* entry = Holder(at);
@@ -222,7 +227,7 @@ AddressSpace::Touch AddressSpace::Check(Address at, Bytes bytes, bool write) {
   Entry* entry = Holder(at);
   if (entry == nullptr) return Overlaps(at, bytes) ? Touch::kFault : Touch::kUnknown;
   const Range& range = entry->range;
-  if (bytes > range.base + range.mapped - at)
+  if (bytes > range.base + range.bytes - at)
     return OnDevice(range.kind) ? Touch::kFault : Touch::kUnknown;
   if (range.kind != RangeKind::kReserved) return Touch::kFine;
   Address next = at;
@@ -240,7 +245,7 @@ AddressSpace::Entry* AddressSpace::Holder(Address at) {
   auto next = entries_.upper_bound(at);
   if (next == entries_.begin()) return nullptr;
   --next;
-  return at - next->first < next->second.range.mapped ? &next->second : nullptr;
+  return at - next->first < next->second.range.bytes ? &next->second : nullptr;
 }
 
 AddressSpace::Entry* AddressSpace::Reservation(Address at) {

@@ -41,6 +41,7 @@ struct Range {
   CUcontext context = nullptr;
   CUmemoryPool pool = nullptr;
   unsigned flags = 0;
+  bool sync_memops = false;
   std::shared_ptr<Physical> memory;  // none: a reservation, or host memory
 };
 
@@ -65,6 +66,9 @@ class AddressSpace {
   CUresult Unmap(Address at, Bytes bytes);
   CUresult SetAccess(Address at, Bytes bytes, const CUmemAccessDesc* access, size_t count);
   CUresult GetAccess(Address at, int gpu, unsigned long long* flags);
+
+  // Of memory that is not mapped by cuMemMap; no effect where there is none.
+  void SetSyncMemops(Address at, bool on);
 
   // The range and, in a reservation, the mapping that hold `at`.
   struct Found {

@@ -19,6 +19,11 @@ struct Primary {
 Mutex primary_mutex;
 std::array<Primary, kMaxGpus> primaries GUARDED_BY(primary_mutex);
 
+Registry<Context, Context*>& Graveyard() {
+  static auto* const graveyard = new Registry<Context, Context*>;
+  return *graveyard;
+}
+
 bool Known(CUdevice gpu) { return gpu >= 0 && gpu < Sim().settings.gpus; }
 
 }  // namespace
@@ -39,8 +44,7 @@ CUresult CloseContext(CUcontext handle) {
   const auto context = sim.contexts.Remove(handle);
   if (context == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
   // Work of a stream that was destroyed early may outlive the handle: see Context.
-  static auto* const graveyard = new Registry<Context, Context*>;
-  graveyard->Add(context);
+  Graveyard().Add(context);
   context->Drain();
   for (const auto& stream : context->Streams()) {
     sim.streams.Remove(sim.streams.HandleOf(stream.get()));
@@ -54,6 +58,12 @@ CUresult CloseContext(CUcontext handle) {
   for (const auto& [base, kind] : owned) sim.addresses.Remove(base, kind);
   sim.account.Refund(context->gpu, sim.settings.context_bytes);
   return CUDA_SUCCESS;
+}
+
+std::optional<int> GpuOfDestroyed(CUcontext handle) {
+  for (const auto& context : Graveyard().All())
+    if (context->handle == handle) return context->gpu;
+  return std::nullopt;
 }
 
 bool IsPrimary(CUcontext handle) {

@@ -11,6 +11,9 @@ CUresult OpenContext(int gpu, unsigned flags, CUcontext* handle);
 // Waits for its work, frees its memory and forgets it.
 CUresult CloseContext(CUcontext handle);
 
+// The GPU of a context that there was; handles are not used again.
+std::optional<int> GpuOfDestroyed(CUcontext handle);
+
 // Whether the handle is a GPU's primary context, live or not.
 bool IsPrimary(CUcontext handle);
 

@@ -33,7 +33,9 @@ struct Case {
 
 // What out-parameters hold before a call, to see whether it wrote them.
 constexpr CUdeviceptr kUntouched = 0xabcdef00abcdef00;
-inline const char* Touched(uint64_t value) { return value == kUntouched ? "untouched" : "set"; }
+inline const char* Touched(uint64_t value) {
+  return value == kUntouched ? "untouched" : value == 0 ? "zero" : "set";
+}
 // Where an address lies: "untouched", "null", or its offset from `base`.
 std::string From(CUdeviceptr base, CUdeviceptr at);
 

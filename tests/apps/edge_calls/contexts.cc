@@ -53,6 +53,12 @@ const Case kCases[] = {
        const Memory m(kMiddle);
        Without([&] { a.Code(cuMemFree(m + 4096)); });
      }},
+    {"no_context_free_low_address", [](Answer& a) { Without([&] { a.Code(cuMemFree(16)); }); }},
+    {"no_context_free_twice",
+     [](Answer& a) {
+       const Freed freed(kMiddle);
+       Without([&] { a.Code(cuMemFree(freed)); });
+     }},
     {"no_context_free_async",
      [](Answer& a) {
        CUdeviceptr p = 0;
@@ -129,13 +135,6 @@ const Case kCases[] = {
      [](Answer& a) {
        const Memory m(kSmall);
        Without([&] { a.Code(cuMemcpyHtoD(m, host_bytes, kSmall)); });
-     }},
-    {"destroyed_context_is_not_current",
-     [](Answer& a) {
-       OtherContext other;
-       const CUcontext gone = other;
-       other.Destroy();
-       a.Code("set", cuCtxSetCurrent(gone)).Code("push", cuCtxPushCurrent(gone));
      }},
     {"destroyed_context_elsewhere",
      [](Answer& a) {

@@ -1,4 +1,7 @@
 // cuCtx*: contexts and the calling thread's stack of them.
+#include <cstdio>
+#include <cstdlib>
+
 #include "tests/sim/current.h"
 #include "tests/sim/driver.h"
 #include "tests/sim/primary.h"
@@ -17,9 +20,16 @@ CUresult Create(CUcontext* context, unsigned flags, CUdevice gpu) {
   return CUDA_SUCCESS;
 }
 
-// A primary context that was released can still be made current; calls in it are refused.
+// A primary context that was released can still be made current; calls in it are refused. The
+// driver makes any destroyed context current, and corrupts memory by that sooner or later: here the
+// process ends at once.
 bool Usable(CUcontext context) {
-  return Sim().contexts.Find(context) != nullptr || IsPrimary(context);
+  if (Sim().contexts.Find(context) != nullptr || IsPrimary(context)) return true;
+  if (GpuOfDestroyed(context)) {
+    fputs("simulated driver: a destroyed context was made current\n", stderr);
+    abort();
+  }
+  return false;
 }
 
 // Calls that wait for a whole context end every capture in it.
@@ -93,10 +103,16 @@ CUresult cuCtxGetCurrent(CUcontext* context) {
   });
 }
 
+// Also of a context that has been destroyed while it was current here.
 CUresult cuCtxGetDevice(CUdevice* gpu) {
-  return CallInAny<"cuCtxGetDevice">([&](Context& context) {
+  return Call<"cuCtxGetDevice">([&] {
+    const auto& stack = ContextStack();
+    if (stack.empty() || stack.back() == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
     if (gpu == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    *gpu = context.gpu;
+    const auto context = Sim().contexts.Find(stack.back());
+    const auto gone = context == nullptr ? GpuOfDestroyed(stack.back()) : std::nullopt;
+    if (context == nullptr && !gone) return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+    *gpu = context == nullptr ? *gone : context->gpu;
     return CUDA_SUCCESS;
   });
 }
@@ -172,17 +188,19 @@ CUresult cuCtxGetLimit(size_t* value, CUlimit limit) {
   });
 }
 
-CUresult cuCtxEnablePeerAccess(CUcontext peer, unsigned) {
+CUresult cuCtxEnablePeerAccess(CUcontext peer, unsigned flags) {
   return CallIn<"cuCtxEnablePeerAccess">([&](Context& context) {
     const auto other = Sim().contexts.Find(peer);
     if (other == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
-    if (other->gpu == context.gpu) return CUDA_ERROR_INVALID_DEVICE;
+    if (flags != 0) return CUDA_ERROR_INVALID_VALUE;
+    if (other->gpu == context.gpu) return CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
     return context.peers.Insert(peer) ? CUDA_SUCCESS : CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED;
   });
 }
 
 CUresult cuCtxDisablePeerAccess(CUcontext peer) {
   return CallIn<"cuCtxDisablePeerAccess">([&](Context& context) {
+    if (Sim().contexts.Find(peer) == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
     return context.peers.Erase(peer) ? CUDA_SUCCESS : CUDA_ERROR_PEER_ACCESS_NOT_ENABLED;
   });
 }

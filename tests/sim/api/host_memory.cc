@@ -19,7 +19,8 @@ CUresult Allocate(Context& context, void** out, Bytes bytes, unsigned flags) {
   Range range;
   range.kind = RangeKind::kPinned;
   range.base = HostAddress(map);
-  range.bytes = pages;
+  range.bytes = bytes;
+  range.mapped = pages;
   range.gpu = context.gpu;
   range.context = context.handle;
   range.flags = flags;

@@ -84,7 +84,7 @@ CUresult cuIpcGetMemHandle(CUipcMemHandle* handle, CUdeviceptr at) {
 
 CUresult cuIpcOpenMemHandle_v2(CUdeviceptr* out, CUipcMemHandle handle, unsigned flags) {
   return CallIn<"cuIpcOpenMemHandle_v2">([&](Context& context) {
-    if (out == nullptr || (flags & ~unsigned(CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS)) != 0)
+    if (out == nullptr || (flags & CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS) == 0)
       return CUDA_ERROR_INVALID_VALUE;
     Token token;
     memcpy(&token, &handle, sizeof token);
@@ -116,14 +116,22 @@ CUresult cuIpcCloseMemHandle(CUdeviceptr base) {
 
 // A descriptor that keeps the memory, as a dma-buf does; nothing can be imported from it.
 CUresult cuMemGetHandleForAddressRange(void* out, CUdeviceptr at, size_t bytes,
-                                       CUmemRangeHandleType type, unsigned long long) {
+                                       CUmemRangeHandleType type, unsigned long long flags) {
   return CallIn<"cuMemGetHandleForAddressRange">([&](Context&) {
-    if (out == nullptr || type != CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD)
+    // Addresses and lengths are of whole host pages, as cuda.h says.
+    if (out == nullptr || type != CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD || bytes == 0 ||
+        at % 4_KiB != 0 || bytes % 4_KiB != 0 ||
+        (flags & ~uint64_t(CU_MEM_RANGE_FLAG_DMA_BUF_MAPPING_TYPE_PCIE)) != 0)
       return CUDA_ERROR_INVALID_VALUE;
     AddressSpace& addresses = Sim().addresses;
     const auto found = addresses.Find(at);
-    if (!found || addresses.Check(at, bytes, false) != AddressSpace::Touch::kFine)
+    // The last page of an allocation counts whole.
+    const Bytes left = found ? RoundUp(found->range.base + found->range.bytes, 4_KiB) - at : 0;
+    if (!found || bytes > left ||
+        (found->mapping && addresses.Check(at, bytes, false) != AddressSpace::Touch::kFine)) {
+      *static_cast<int*>(out) = -1;
       return CUDA_ERROR_INVALID_VALUE;
+    }
     const auto& memory = found->mapping ? found->mapping->memory : found->range.memory;
     if (memory == nullptr) return CUDA_ERROR_INVALID_VALUE;
     const int fd = memory->Export();

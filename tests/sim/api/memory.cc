@@ -34,6 +34,7 @@ CUresult Allocate(Context& context, RangeKind kind, Bytes bytes, CUdeviceptr* ou
 }  // namespace
 
 CUresult cuMemAlloc_v2(CUdeviceptr* out, size_t bytes) {
+  if (out != nullptr) *out = 0;  // whatever comes
   return CallIn<"cuMemAlloc_v2">(
       [&](Context& context) { return Allocate(context, RangeKind::kNative, bytes, out); });
 }
@@ -45,18 +46,25 @@ CUresult cuMemAllocManaged(CUdeviceptr* out, size_t bytes, unsigned) {
 
 CUresult cuMemAllocPitch_v2(CUdeviceptr* out, size_t* pitch, size_t width, size_t height,
                             unsigned element_bytes) {
+  if (out != nullptr) *out = 0;
+  if (pitch != nullptr) *pitch = 0;
   return CallIn<"cuMemAllocPitch_v2">([&](Context& context) {
     if (pitch == nullptr || (element_bytes != 4 && element_bytes != 8 && element_bytes != 16))
       return CUDA_ERROR_INVALID_VALUE;
-    *pitch = RoundUp(width, 512);
-    return Allocate(context, RangeKind::kNative, *pitch * height, out);
+    const Bytes row = RoundUp(width, 512);
+    const CUresult result = Allocate(context, RangeKind::kNative, row * height, out);
+    if (result == CUDA_SUCCESS) *pitch = row;
+    return result;
   });
 }
 
 // Waits for all work of the context before the memory goes, as programs that free what a kernel
-// still uses rely on.
+// still uses rely on. A thread without a context frees too, but not one whose context is destroyed.
 CUresult cuMemFree_v2(CUdeviceptr base) {
-  return CallIn<"cuMemFree_v2">([&](Context& context) {
+  return Call<"cuMemFree_v2">([&] {
+    std::shared_ptr<Context> context;
+    const CUresult current = CurrentContext(&context);
+    if (current != CUDA_SUCCESS && current != CUDA_ERROR_INVALID_CONTEXT) return current;
     if (base == 0) return CUDA_SUCCESS;
     Driver& sim = Sim();
     if (auto r = sim.captures.RefuseUnsafe(); r != CUDA_SUCCESS) return r;
@@ -64,7 +72,8 @@ CUresult cuMemFree_v2(CUdeviceptr base) {
     if (!found || found->range.base != base ||
         (found->range.kind != RangeKind::kNative && found->range.kind != RangeKind::kManaged))
       return CUDA_ERROR_INVALID_VALUE;
-    const CUresult result = context.Drain();
+    if (context == nullptr) context = sim.contexts.Find(found->range.context);
+    const CUresult result = context == nullptr ? CUDA_SUCCESS : context->Drain();
     if (const auto pool = FindPool(found->range.pool); pool != nullptr) {
       if (auto r = pool->Free(base); r != CUDA_SUCCESS) return r;
     } else if (!sim.addresses.Remove(base, found->range.kind)) {
@@ -75,6 +84,8 @@ CUresult cuMemFree_v2(CUdeviceptr base) {
 }
 
 CUresult cuMemGetInfo_v2(size_t* free, size_t* total) {
+  if (free != nullptr) *free = 0;
+  if (total != nullptr) *total = 0;
   return CallIn<"cuMemGetInfo_v2">([&](Context& context) {
     Driver& sim = Sim();
     SettleLingering(sim.account);

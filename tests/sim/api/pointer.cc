@@ -51,8 +51,10 @@ CUresult Attribute(CUpointer_attribute attribute, const Found& found, Address at
       return Put(data, CUdeviceptr(at));
     case CU_POINTER_ATTRIBUTE_HOST_POINTER:
       return host || managed ? Put(data, at) : CUDA_ERROR_INVALID_VALUE;
+    case CU_POINTER_ATTRIBUTE_P2P_TOKENS:
+      return host ? CUDA_ERROR_INVALID_VALUE : Put(data, CUDA_POINTER_ATTRIBUTE_P2P_TOKENS{1, 2});
     case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
-      return Put(data, 0u);
+      return Put<unsigned>(data, managed || found.range.sync_memops);
     case CU_POINTER_ATTRIBUTE_BUFFER_ID:
       return Put<unsigned long long>(data, vmm ? found.mapping->id : found.range.id);
     case CU_POINTER_ATTRIBUTE_IS_MANAGED:
@@ -77,7 +79,8 @@ CUresult Attribute(CUpointer_attribute attribute, const Found& found, Address at
     case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
       return Put(data, found.range.pool);
     case CU_POINTER_ATTRIBUTE_MAPPING_SIZE:
-      return Put<size_t>(data, vmm ? found.mapping->bytes : found.range.bytes);
+      return Put<size_t>(data,
+                         vmm ? found.mapping->bytes : RoundUp(found.range.bytes, kGranularity));
     case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR:
       return Put(data, vmm ? found.mapping_base : found.range.base);
     case CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID:
@@ -111,42 +114,68 @@ Bytes SizeOf(CUpointer_attribute attribute) {
 
 }  // namespace
 
+// Attributes are answered without a context too.
 CUresult cuPointerGetAttribute(void* data, CUpointer_attribute attribute, CUdeviceptr at) {
-  return CallInAny<"cuPointerGetAttribute">([&](Context&) {
+  return Call<"cuPointerGetAttribute">([&] {
     const auto found = Sim().addresses.Find(at);
     if (data == nullptr || !found) return CUDA_ERROR_INVALID_VALUE;
     return Attribute(attribute, *found, at, data);
   });
 }
 
+namespace {
+
+// What there is to say of an address that is no memory.
+void PutNothing(CUpointer_attribute attribute, CUdeviceptr at, void* data) {
+  if (attribute == CU_POINTER_ATTRIBUTE_RANGE_START_ADDR ||
+      attribute == CU_POINTER_ATTRIBUTE_RANGE_SIZE)
+    return;
+  memset(data, 0, SizeOf(attribute));
+  if (attribute == CU_POINTER_ATTRIBUTE_HOST_POINTER) Put(data, at);
+  if (attribute == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL) Put(data, CU_DEVICE_INVALID);
+}
+
+}  // namespace
+
 CUresult cuPointerGetAttributes(unsigned count, CUpointer_attribute* attributes, void** data,
                                 CUdeviceptr at) {
-  return CallInAny<"cuPointerGetAttributes">([&](Context&) {
-    if (attributes == nullptr || data == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  return Call<"cuPointerGetAttributes">([&] {
+    if (count == 0 || attributes == nullptr || data == nullptr) return CUDA_ERROR_INVALID_VALUE;
     const auto found = Sim().addresses.Find(at);
     for (unsigned i = 0; i < count; ++i) {
-      if (found && Attribute(attributes[i], *found, at, data[i]) == CUDA_SUCCESS) continue;
-      memset(data[i], 0, SizeOf(attributes[i]));
-      if (attributes[i] == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL) Put(data[i], CU_DEVICE_INVALID);
+      // What stands before an attribute that is none is written.
+      if (attributes[i] < CU_POINTER_ATTRIBUTE_CONTEXT ||
+          attributes[i] > CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE)
+        return CUDA_ERROR_INVALID_VALUE;
+      if (!found) {
+        PutNothing(attributes[i], at, data[i]);
+      } else if (Attribute(attributes[i], *found, at, data[i]) != CUDA_SUCCESS) {
+        memset(data[i], 0, SizeOf(attributes[i]));
+      }
     }
     return CUDA_SUCCESS;
   });
 }
 
 CUresult cuPointerSetAttribute(const void* value, CUpointer_attribute attribute, CUdeviceptr at) {
-  return CallIn<"cuPointerSetAttribute">([&](Context&) {
-    if (value == nullptr || attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS ||
-        !Sim().addresses.Find(at))
-      return CUDA_ERROR_INVALID_VALUE;
+  return Call<"cuPointerSetAttribute">([&] {
+    const auto found = Sim().addresses.Find(at);
+    if (value == nullptr || !found) return CUDA_ERROR_INVALID_VALUE;
+    if (found->range.kind == RangeKind::kReserved) return CUDA_ERROR_NOT_SUPPORTED;
+    if (attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS) return CUDA_ERROR_INVALID_VALUE;
+    Sim().addresses.SetSyncMemops(at, *static_cast<const unsigned*>(value) != 0);
     return CUDA_SUCCESS;
   });
 }
 
 // Of memory mapped by cuMemMap: the one handle's mapping.
 CUresult cuMemGetAddressRange_v2(CUdeviceptr* base, size_t* bytes, CUdeviceptr at) {
+  if (base != nullptr) *base = 0;
+  if (bytes != nullptr) *bytes = 0;
   return CallIn<"cuMemGetAddressRange_v2">([&](Context&) {
+    if (base == nullptr && bytes == nullptr) return CUDA_SUCCESS;
     const auto found = Sim().addresses.Find(at);
-    if (!found || MemoryOf(*found) == nullptr) return CUDA_ERROR_NOT_FOUND;
+    if (!found || (!OnHost(*found) && MemoryOf(*found) == nullptr)) return CUDA_ERROR_NOT_FOUND;
     if (base != nullptr) *base = found->mapping ? found->mapping_base : found->range.base;
     if (bytes != nullptr) *bytes = found->mapping ? found->mapping->bytes : found->range.bytes;
     return CUDA_SUCCESS;

@@ -36,12 +36,15 @@ bool Known(CUdevice gpu) { return gpu >= 0 && gpu < Sim().settings.gpus; }
 CUresult Allocate(Context& context, CUmemoryPool handle, CUstream stream_handle, Bytes bytes,
                   CUdeviceptr* out) {
   const auto pool = AllPools().Find(handle);
-  if (out == nullptr || pool == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  *out = 0;
+  if (pool == nullptr) return CUDA_ERROR_INVALID_VALUE;
   std::shared_ptr<Stream> stream;
   if (auto r = FindStream(context, stream_handle, &stream); r != CUDA_SUCCESS) return r;
   // In a capture this would have to become an allocation node.
   if (auto r = Sim().captures.RefuseOn(*stream); r != CUDA_SUCCESS) return r;
   if (auto r = Sim().captures.RefuseUnsafe(); r != CUDA_SUCCESS) return r;
+  if (bytes == 0) return CUDA_SUCCESS;
   Address base = 0;
   const CUresult result = pool->Allocate(context, handle, bytes, &base);
   if (result == CUDA_SUCCESS) *out = base;
@@ -143,6 +146,7 @@ CUresult cuMemAllocFromPoolAsync(CUdeviceptr* out, size_t bytes, CUmemoryPool po
 
 CUresult cuMemFreeAsync(CUdeviceptr base, CUstream stream_handle) {
   return CallIn<"cuMemFreeAsync">([&](Context& context) {
+    if (base == 0) return CUDA_SUCCESS;
     const auto found = Sim().addresses.Find(base);
     if (!found || found->range.base != base || found->range.kind != RangeKind::kNative)
       return CUDA_ERROR_INVALID_VALUE;
@@ -157,4 +161,9 @@ CUresult cuMemFreeAsync(CUdeviceptr base, CUstream stream_handle) {
       return CUDA_SUCCESS;
     });
   });
+}
+
+// Pools are not shared here, so no pointer is in one that is.
+CUresult cuMemPoolExportPointer(CUmemPoolPtrExportData*, CUdeviceptr) {
+  return Call<"cuMemPoolExportPointer">([] { return CUDA_ERROR_INVALID_VALUE; });
 }
