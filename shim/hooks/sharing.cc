@@ -17,6 +17,15 @@ CUdeviceptr EndOfPages(const AllocationView& a) {
   return (a.base + a.bytes + page - 1) / page * page;
 }
 
+// Whether the driver goes on to look at the memory.
+bool AreSound(const void* handle, CUdeviceptr ptr, size_t bytes, CUmemRangeHandleType type,
+              unsigned long long flags) {
+  const size_t page = size_t(sysconf(_SC_PAGESIZE));
+  return handle != nullptr && type == CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD && bytes != 0 &&
+         bytes % page == 0 && ptr % page == 0 &&
+         (flags & ~uint64_t(CU_MEM_RANGE_FLAG_DMA_BUF_MAPPING_TYPE_PCIE)) == 0;
+}
+
 // A descriptor that nobody can follow: whoever has it may hand it on, and pins what is behind it.
 // So the range stays in HBM for as long as anything in it is allocated.
 void KeepInPlace(Parts& parts, CUdeviceptr ptr, size_t bytes) {
@@ -98,26 +107,20 @@ CUresult OnMemGetHandleForAddressRange(Call<decltype(cuMemGetHandleForAddressRan
   const GatePass pass;
   if (!pass) return kNoPass;
   Parts* parts = PartsFor(call.caller);
-  const Place place = parts == nullptr ? Place{} : PlaceOf(*parts, ptr);
-  auto ask = [&] { return call.real(handle, ptr, bytes, type, flags); };
-  if (place.kind == Place::Kind::kOther) return ask();
-  if (auto refusal =
-          RefusalOfThread(*parts, [&] { return call.real(handle, 0, 0, type, flags); })) {
-    return *refusal;
-  }
+  if (parts == nullptr) return call.real(handle, ptr, bytes, type, flags);
+  const Place place = PlaceOf(*parts, ptr);
   // The driver sees no end of an allocation within its range.
-  const AllocationView& a = place.allocation;
-  const bool inside = place.kind == Place::Kind::kOurs && bytes <= EndOfPages(a) - ptr;
-  const size_t page = size_t(sysconf(_SC_PAGESIZE));
-  const bool sound = handle != nullptr && type == CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD &&
-                     bytes != 0 && bytes % page == 0 && ptr % page == 0 &&
-                     (flags & ~uint64_t(CU_MEM_RANGE_FLAG_DMA_BUF_MAPPING_TYPE_PCIE)) == 0;
+  const bool inside =
+      place.kind == Place::Kind::kOther ||
+      (place.kind == Place::Kind::kOurs && bytes <= EndOfPages(place.allocation) - ptr);
   if (!inside) {
-    if (!sound) return call.real(handle, kNowhere, bytes, type, flags);
+    auto ask = [&] { return call.real(handle, kNowhere, bytes, type, flags); };
+    if (auto refusal = RefusalOfThread(*parts, ask)) return *refusal;
+    if (!AreSound(handle, ptr, bytes, type, flags)) return ask();
     *static_cast<int*>(handle) = -1;
     return CUDA_ERROR_INVALID_VALUE;
   }
-  const CUresult r = ask();
+  const CUresult r = call.real(handle, ptr, bytes, type, flags);
   if (r == CUDA_SUCCESS) {
     InShim guard;
     KeepInPlace(*parts, ptr, bytes);

@@ -1,19 +1,24 @@
 // Every entry point under a closed gate, over a fake driver in which each does nothing.
+#include <cuda.h>
 #include <dlfcn.h>
 
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <chrono>
+#include <cstdio>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "shim/hooks/entries.h"
+#include "tests/unit/shim/hooks/file_of.h"
 #include "tests/unit/shim/hooks/levers.h"
 
 using parkade::shim::Policy;
 
 namespace {
+
+using parkade::shim::Entry;
 
 // Zeroes for as many arguments as any entry point has in registers and on the stack.
 using AnyCall = int (*)(long, long, long, long, long, long, long, long, long, long, long, long,
@@ -25,9 +30,19 @@ void* Driver() {
   return handle;
 }
 
+template <typename F>
+F DriversOwn(const char* name) {
+  return reinterpret_cast<F>(dlsym(Driver(), name));
+}
+
 void CallWithZeroes(const char* name) {
-  const auto call = reinterpret_cast<AnyCall>(dlsym(Driver(), name));
-  if (call != nullptr) call(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
+  if (auto call = DriversOwn<AnyCall>(name)) call(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
+}
+
+// How often a call has arrived at the driver's function.
+int Arrived(Entry entry) {
+  static const auto calls = DriversOwn<int (*)(int)>("idle_calls");
+  return calls(int(entry));
 }
 
 template <typename Condition>
@@ -40,58 +55,110 @@ bool Within10s(Condition condition) {
   return true;
 }
 
-std::vector<std::string> NamesWith(std::initializer_list<Policy> policies) {
-  std::vector<std::string> names;
+std::vector<Entry> EntriesWith(std::initializer_list<Policy> policies) {
+  std::vector<Entry> entries;
   for (int i = 0; i < parkade::shim::kEntryCount; ++i) {
-    const auto entry = parkade::shim::Entry(i);
     for (Policy p : policies) {
-      if (parkade::shim::PolicyOf(entry) == p) names.push_back(parkade::shim::NameOf(entry));
+      if (parkade::shim::PolicyOf(Entry(i)) == p) entries.push_back(Entry(i));
     }
   }
-  return names;
+  return entries;
+}
+
+// By the first form of the resolver and by the second.
+std::vector<void*> Resolved(const parkade::shim::EntryVersion& form) {
+  const char* base = parkade::shim::NameOf(form.base);
+  const auto flags = form.per_thread ? CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM
+                                     : CU_GET_PROC_ADDRESS_LEGACY_STREAM;
+  std::vector<void*> found(2);
+  CHECK(cuGetProcAddress(base, &found[0], form.since, cuuint64_t(flags)) == CUDA_SUCCESS);
+  CHECK(cuGetProcAddress_v2(base, &found[1], form.since, cuuint64_t(flags), nullptr) ==
+        CUDA_SUCCESS);
+  return found;
 }
 
 }  // namespace
 
+TEST_CASE("every form of every name is the same wrapper by all routes") {
+  void* const driver = Driver();
+  int forms = 0;
+  for (int i = 0; i < parkade::shim::kEntryVersionCount; ++i) {
+    const auto& form = parkade::shim::kEntryVersions[i];
+    const char* name = parkade::shim::NameOf(form.entry);
+    INFO(name);
+    void* const wrapper = dlsym(RTLD_DEFAULT, name);  // what a linked call is bound to
+    REQUIRE(wrapper != nullptr);
+    CHECK(FileOf(wrapper) == "libhooks_under_test.so");
+    CHECK(dlsym(driver, name) == wrapper);
+    for (void* found : Resolved(form)) CHECK(found == wrapper);
+    ++forms;
+  }
+  std::printf("%d forms, each by 4 routes\n", forms);
+  CHECK(forms == parkade::shim::kEntryCount);
+}
+
+TEST_CASE("no name is left out") {
+  const size_t gated = EntriesWith({Policy::kGate, Policy::kFree, Policy::kTrack}).size();
+  const size_t passing = EntriesWith({Policy::kForward, Policy::kWait, Policy::kQuery}).size();
+  const size_t custom = EntriesWith({Policy::kCustom}).size();
+  std::printf(
+      "%zu names wait at a closed gate, %zu pass it, %zu have handlers (custom_gate_test)\n", gated,
+      passing, custom);
+  CHECK(gated + passing + custom == size_t(parkade::shim::kEntryCount));
+  CHECK(gated > 250);
+  CHECK(passing > 200);
+}
+
 TEST_CASE("every name that submits work waits at a closed gate and goes on when it opens") {
-  const auto gated = NamesWith({Policy::kGate, Policy::kFree, Policy::kTrack});
-  REQUIRE(gated.size() > 250);
+  const auto gated = EntriesWith({Policy::kGate, Policy::kFree, Policy::kTrack});
   REQUIRE(parkade_test_close_gate(1000) == 0);
   for (size_t first = 0; first < gated.size(); first += 40) {
     const size_t last = std::min(gated.size(), first + 40);
-    std::atomic<size_t> through{0};
+    std::vector<int> before;
+    for (size_t i = first; i < last; ++i) before.push_back(Arrived(gated[i]));
     std::vector<std::thread> threads;
     for (size_t i = first; i < last; ++i) {
-      threads.emplace_back([&, i] {
-        CallWithZeroes(gated[i].c_str());
-        through.fetch_add(1);
-      });
+      threads.emplace_back([&, i] { CallWithZeroes(parkade::shim::NameOf(gated[i])); });
     }
     const bool all_wait = Within10s([&] { return parkade_test_waiting_threads() == last - first; });
     CHECK(all_wait);
-    CHECK(through == 0);
+    for (size_t i = first; i < last; ++i) {
+      INFO(parkade::shim::NameOf(gated[i]));
+      CHECK(Arrived(gated[i]) == before[i - first]);
+    }
     parkade_test_open_gate();
     for (std::thread& t : threads) t.join();
-    CHECK(through == last - first);
+    for (size_t i = first; i < last; ++i) {
+      INFO(parkade::shim::NameOf(gated[i]));
+      CHECK(Arrived(gated[i]) == before[i - first] + 1);
+    }
     REQUIRE(parkade_test_close_gate(1000) == 0);
   }
   parkade_test_open_gate();
 }
 
-TEST_CASE("waits, queries and what submits nothing pass a closed gate") {
+TEST_CASE("waits, queries and what submits nothing arrive at the driver past a closed gate") {
+  const auto passing = EntriesWith({Policy::kForward, Policy::kWait, Policy::kQuery});
   REQUIRE(parkade_test_close_gate(1000) == 0);
-  std::atomic<bool> done{false};
+  std::atomic<size_t> through{0};
+  std::vector<int> before;
+  for (Entry e : passing) before.push_back(Arrived(e));
   std::thread caller([&] {
-    for (const std::string& name : NamesWith({Policy::kForward, Policy::kWait, Policy::kQuery})) {
-      CallWithZeroes(name.c_str());
+    for (Entry e : passing) {
+      CallWithZeroes(parkade::shim::NameOf(e));
+      through.fetch_add(1);
     }
-    done = true;
   });
-  const bool passed = Within10s([&] { return done.load(); });
+  const bool passed = Within10s([&] { return through == passing.size(); });
+  INFO(parkade::shim::NameOf(passing[std::min(through.load(), passing.size() - 1)]));
   CHECK(passed);
   CHECK(parkade_test_waiting_threads() == 0);
   parkade_test_open_gate();
   caller.join();
+  for (size_t i = 0; i < passing.size(); ++i) {
+    INFO(parkade::shim::NameOf(passing[i]));
+    CHECK(Arrived(passing[i]) == before[i] + 1);
+  }
 }
 
 TEST_CASE("once a pause is in force what gives back passes, and what submits still waits") {
@@ -100,7 +167,7 @@ TEST_CASE("once a pause is in force what gives back passes, and what submits sti
   std::atomic<bool> freed{false};
   std::atomic<bool> worked{false};
   std::thread giver([&] {
-    for (const std::string& name : NamesWith({Policy::kFree})) CallWithZeroes(name.c_str());
+    for (Entry e : EntriesWith({Policy::kFree})) CallWithZeroes(parkade::shim::NameOf(e));
     for (const char* name :
          {"cuStreamDestroy_v2", "cuCtxDestroy_v2", "cuDevicePrimaryCtxRelease_v2",
           "cuDevicePrimaryCtxReset_v2", "cuMemFree_v2"}) {
