@@ -68,7 +68,7 @@ class VirtualMemory {
   void HoldMapped(CUdeviceptr at, size_t bytes, const char* why);
 
   // --- any thread, any time, also while paused; the lock is held for the look-up alone ---
-  // Nothing: the driver has to answer. Of addresses it says nothing to a thread without a context.
+  // Nothing: the driver has to answer. It says nothing of ranges to a thread without a context.
 
   // One use more of the memory mapped at `at`; its logical handle.
   std::optional<Handle> Retain(CUdeviceptr at);
@@ -134,7 +134,6 @@ class VirtualMemory {
   // Gives it back to ledger and driver; the last error of the driver's.
   CUresult GiveBack(const Memories& gone);
 
-  std::optional<PointerAnswers::Answer> Kept(CUdeviceptr at, CUpointer_attribute attribute) const;
   bool ThreadHasContext() const;
 
   // Says in the ledger where memory is that may hold bytes; no effect for other memory.

@@ -41,13 +41,6 @@ bool VirtualMemory::ThreadHasContext() const {
 
 std::optional<PointerAnswers::Answer> VirtualMemory::Ask(CUdeviceptr at,
                                                          CUpointer_attribute attribute) const {
-  const auto answer = Kept(at, attribute);
-  if (answer && !ThreadHasContext()) return std::nullopt;
-  return answer;
-}
-
-std::optional<PointerAnswers::Answer> VirtualMemory::Kept(CUdeviceptr at,
-                                                          CUpointer_attribute attribute) const {
   MutexLock lock(mu_);
   const auto place = MappedAt(at);
   if (!place) return std::nullopt;

@@ -158,7 +158,7 @@ TEST_CASE("questions about an address have the same answers before, during and a
   CHECK(f.memory.Retain(f.base + 5) == handle);
   CHECK(f.memory.Release(handle) == CUDA_SUCCESS);
   FakeDriver::MakeCurrent(nullptr);
-  CHECK_FALSE(f.memory.Ask(f.base, CU_POINTER_ATTRIBUTE_BUFFER_ID));
+  CHECK(f.memory.Ask(f.base, CU_POINTER_ATTRIBUTE_BUFFER_ID));
   CHECK_FALSE(f.memory.FindMissing(f.base));
   FakeDriver::MakeCurrent(f.fake.Context(0));
   f.Restore();
