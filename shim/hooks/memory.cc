@@ -3,6 +3,7 @@
 #include <cstdio>
 
 #include "common/bytes.h"
+#include "shim/cuda/scoped_context.h"
 #include "shim/hooks/escapes.h"
 #include "shim/hooks/foreign_memory.h"
 #include "shim/hooks/gate_pass.h"
@@ -56,6 +57,27 @@ CUresult Allocate(Parts& parts, const void* caller, CUdeviceptr* out, size_t byt
   return native;
 }
 
+// Frees native memory made for this alone, as the application would free its own: in a capture, or
+// on a thread without a context, the driver may refuse. What it refuses to free is given back.
+CUresult FreeStandIn(Parts& parts, const Call<decltype(cuMemFreeAsync)>& call, CUcontext context,
+                     CUstream stream) {
+  constexpr size_t kBytes = 512;
+  InShim guard;
+  CUdeviceptr stand_in = 0;
+  {
+    ScopedContext current(parts.driver, context);
+    ScopedRelaxedCapture relaxed(parts.driver);
+    if (current.status() != CUDA_SUCCESS) return current.status();
+    if (auto r = parts.driver.mem_alloc(&stand_in, kBytes); r != CUDA_SUCCESS) return r;
+  }
+  const CUresult result = call.real(stand_in, stream);
+  if (result == CUDA_SUCCESS) return result;
+  ScopedContext current(parts.driver, context);
+  ScopedRelaxedCapture relaxed(parts.driver);
+  parts.driver.mem_free(stand_in);
+  return result;
+}
+
 }  // namespace
 
 CUresult OnMemAlloc(Call<decltype(cuMemAlloc_v2)> call, CUdeviceptr* out, size_t bytes) {
@@ -107,14 +129,12 @@ CUresult OnMemFree(Call<decltype(cuMemFree_v2)> call, CUdeviceptr ptr) {
 
 CUresult OnMemFreeAsync(Call<decltype(cuMemFreeAsync)> call, CUdeviceptr ptr, CUstream stream) {
   Parts* parts = PartsFor(call.caller);
-  CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
-  // In a capture it would be a node of the graph; the driver refuses that for cuMemAlloc's memory.
-  const bool captures = parts != nullptr && stream != nullptr &&
-                        parts->driver.stream_is_capturing(stream, &capture) == CUDA_SUCCESS &&
-                        capture != CU_STREAM_CAPTURE_STATUS_NONE;
-  if (parts != nullptr && !captures && parts->heap.Owns(ptr)) {
-    if (auto refusal = RefusalOfThread(*parts, [&] { return call.real(kNowhere, stream); })) {
-      return *refusal;
+  if (parts != nullptr && parts->heap.Owns(ptr)) {
+    const auto allocation = parts->heap.Find(ptr);
+    if (!allocation || allocation->base != ptr) return call.real(kNowhere, stream);
+    if (ThreadMayBeRefused(*parts)) {
+      const CUresult r = FreeStandIn(*parts, call, allocation->context, stream);
+      if (r != CUDA_SUCCESS) return r;
     }
     InShim guard;
     CUresult result = CUDA_SUCCESS;

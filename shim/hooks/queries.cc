@@ -55,6 +55,8 @@ bool Answer(Parts& parts, const AllocationView& a, CUpointer_attribute attribute
       const auto device = DeviceOf(parts, a);
       return device && Put<unsigned>(to, !device->decompressor);
     }
+    case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
+      return Put(to, a.device);
     case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
       return Put(to, a.base);
     case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
@@ -151,10 +153,12 @@ CUresult OnPointerGetAttributes(Call<decltype(cuPointerGetAttributes)> call, uns
   for (unsigned i = 0; i < count; ++i) {
     // What stands before an attribute that is none has been written.
     if (r != CUDA_SUCCESS && !IsKnown(attributes[i])) break;
-    if (!nothing) {
+    if (to[i] == nullptr) continue;
+    if (attributes[i] == CU_POINTER_ATTRIBUTE_HOST_POINTER) {
+      // An address of nobody's may be the host's; while the memory is out it is nobody's.
+      Put(to[i], nothing ? ptr : CUdeviceptr(0));
+    } else if (!nothing) {
       Answer(*parts, place.allocation, attributes[i], ptr, to[i]);
-    } else if (attributes[i] == CU_POINTER_ATTRIBUTE_HOST_POINTER && to[i] != nullptr) {
-      Put(to[i], ptr);  // an address of nobody's may be the host's
     }
   }
   return r;
