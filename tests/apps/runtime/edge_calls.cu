@@ -229,9 +229,9 @@ const Case kCases[] = {
     {"memcpy_ends",
      [] {
        char* p = Allocated(kMiddle);
+       Code("whole", cudaMemcpy(host_bytes, p, kMiddle, cudaMemcpyDefault));
        Code("in", cudaMemcpy(p, host_bytes, kMiddle + 1, cudaMemcpyHostToDevice));
        Code("out", cudaMemcpy(host_bytes, p, kMiddle + 1, cudaMemcpyDeviceToHost));
-       Code("whole", cudaMemcpy(host_bytes, p, kMiddle, cudaMemcpyDefault));
        Code("bad_kind", cudaMemcpy(host_bytes, p, 10, cudaMemcpyKind(99)));
        Code("null", cudaMemcpy(p, nullptr, 10, cudaMemcpyHostToDevice));
        cudaFree(p);
