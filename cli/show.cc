@@ -53,8 +53,8 @@ void PrintHead(const v1::Process& process, Terminal& terminal) {
             absl::StrCat(process.gated_threads(), " held at the gate",
                          process.gate_mode() == v1::GATE_MODE_OPEN ? ", which is open" : ""));
   PrintFact(terminal, "shim",
-            absl::StrCat(OrDash(process.shim_version()), ", ", process.unhooked_names(),
-                         " driver functions that no hook knows"));
+            absl::StrCat(OrDash(process.shim_version()), ", unhooked: ", process.unhooked_names(),
+                         " names of the driver's that are newer"));
 }
 
 void PrintByTag(const v1::GetProcessResponse& response, Terminal& terminal) {

@@ -100,6 +100,9 @@ CUresult cuGetErrorString(CUresult error, const char** text) {
   });
 }
 
+// What a driver newer than the headers exports.
+extern "C" [[gnu::visibility("default")]] CUresult cuSimulatedFuture() { return CUDA_SUCCESS; }
+
 // The runtime's private tables are what the simulated driver does not have.
 CUresult cuGetExportTable(const void** table, const CUuuid*) {
   return CallAnyTime<"cuGetExportTable">([&] {
