@@ -19,6 +19,9 @@ constexpr unsigned long long kNotAvailable = ~0ull;
 struct Memory {
   unsigned long long total, free, used;
 };
+struct ConfidentialState {  // nvmlConfComputeSystemState_t
+  unsigned int environment, feature, tools_mode;
+};
 struct ProcessInfo {
   unsigned int pid;
   unsigned long long used_gpu_memory;
@@ -37,6 +40,10 @@ struct Gpus::Nvml {
   int (*memory)(void*, Memory*);
   int (*processes)(void*, unsigned int*, ProcessInfo*);  // null: drivers before 510 lack it
   const char* (*error)(int);
+  // Null where this NVML is too old.
+  int (*driver)(char*, unsigned int);
+  int (*mig)(void*, unsigned int* current, unsigned int* pending);
+  int (*confidential)(ConfidentialState*);
 };
 
 Gpus::Gpus() { source_ = Open(); }
@@ -59,6 +66,9 @@ std::string Gpus::Open() {
   find(nvml->memory, "nvmlDeviceGetMemoryInfo");
   find(nvml->processes, "nvmlDeviceGetComputeRunningProcesses_v3", false);
   find(nvml->error, "nvmlErrorString", false);
+  find(nvml->driver, "nvmlSystemGetDriverVersion", false);
+  find(nvml->mig, "nvmlDeviceGetMigMode", false);
+  find(nvml->confidential, "nvmlSystemGetConfComputeState", false);
   if (missing != nullptr) return Cat("NVML has no ", missing);
 
   if (const int r = nvml->init(); r != kSuccess) {
@@ -76,7 +86,30 @@ std::string Gpus::Open() {
     devices_.push_back(std::move(device));
   }
   nvml_ = nvml.release();
+  Remark();
   return "nvml";
+}
+
+void Gpus::Remark() {
+  char version[96] = {};
+  if (nvml_->driver != nullptr && nvml_->driver(version, sizeof version) == kSuccess) {
+    remarks_.push_back(Cat("driver ", version));
+  }
+  for (const Device& device : devices_) {
+    unsigned int on = 0, pending = 0;
+    if (nvml_->mig == nullptr || nvml_->mig(device.handle, &on, &pending) != kSuccess || on == 0) {
+      continue;
+    }
+    remarks_.push_back(Cat(device.uuid,
+                           " is divided by MIG: what its slices have free is not known, "
+                           "and pauses on them have not been tried"));
+  }
+  ConfidentialState state{};
+  if (nvml_->confidential != nullptr && nvml_->confidential(&state) == kSuccess &&
+      state.feature != 0) {
+    remarks_.push_back(
+        "confidential computing is on: copies are encrypted, and pauses have not been tried");
+  }
 }
 
 Gpus::~Gpus() {

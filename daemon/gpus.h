@@ -30,6 +30,10 @@ class Gpus {
   // "nvml", or why there are no figures.
   const std::string& source() const { return source_; }
 
+  // The driver's version, and what of the GPUs decides what can be done with them: MIG,
+  // confidential computing. A sentence each; for the log.
+  const std::vector<std::string>& remarks() const { return remarks_; }
+
   // Asks the driver now; some ms. Any thread.
   std::vector<GpuView> Read() const;
   // Free bytes by uuid; those that are not known are left out.
@@ -45,11 +49,13 @@ class Gpus {
   };
 
   std::string Open();
+  void Remark();
 
   Nvml* nvml_ = nullptr;
   void* library_ = nullptr;
   std::string source_;
-  std::vector<Device> devices_;  // constant after construction
+  std::vector<std::string> remarks_;  // constant after construction
+  std::vector<Device> devices_;       // constant after construction
 };
 
 }  // namespace parkade::daemon

@@ -97,6 +97,7 @@ int Run(const Config& config) {
 
   const Gpus gpus;
   Log(LogLevel::kInfo, "GPU figures: %s", gpus.source().c_str());
+  for (const auto& remark : gpus.remarks()) Log(LogLevel::kInfo, "GPUs: %s", remark.c_str());
   Journal journal(config.state_dir, BootId());
   Events events([&journal](const Event& event) { journal.Note(event); });
   Registry registry;

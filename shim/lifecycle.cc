@@ -7,6 +7,7 @@
 #include "common/log.h"
 #include "common/mutex.h"
 #include "shim/agent/agent.h"
+#include "shim/agent/surroundings.h"
 #include "shim/cuda/scoped_context.h"
 #include "shim/libc/child_sockets.h"
 #include "shim/pause/drain.h"
@@ -58,10 +59,13 @@ Result<Runtime*> Make(SymbolLookup lookup) {
   auto ledger = LedgerWriter::Create();
   if (!ledger.ok()) return ledger.error();
   Settings settings = ReadSettings(Environment);
+  const Driver driver = LoadDriver(lookup);
+  const Surroundings surroundings = LookAround(driver, ReadHost());
+  settings.lines += surroundings.lines + ReadTools(Environment);
+  settings.warnings += surroundings.warnings;
   (*ledger)->SetSettings(settings.lines);
   (*ledger)->AddWarnings(settings.warnings);
-  auto made = std::make_unique<Runtime>(LoadDriver(lookup), std::move(settings), *identity,
-                                        std::move(*ledger));
+  auto made = std::make_unique<Runtime>(driver, std::move(settings), *identity, std::move(*ledger));
   if (auto r = made->operations.Init(); !r.ok()) return r.error();
   Gate::Init();
   if (auto r = made->agent.Start(); !r.ok()) return r.error();

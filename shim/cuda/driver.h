@@ -11,10 +11,12 @@ namespace parkade::shim {
 // was included.
 #define PARKADE_DRIVER_CALLS(X)                                            \
   X(get_error_name, cuGetErrorName)                                        \
+  X(driver_get_version, cuDriverGetVersion)                                \
   X(device_get, cuDeviceGet)                                               \
   X(device_get_count, cuDeviceGetCount)                                    \
   X(device_get_attribute, cuDeviceGetAttribute)                            \
   X(device_get_uuid, cuDeviceGetUuid_v2)                                   \
+  X(device_get_gpu_uuid, cuDeviceGetUuid)                                  \
   X(device_total_mem, cuDeviceTotalMem_v2)                                 \
   X(primary_ctx_retain, cuDevicePrimaryCtxRetain)                          \
   X(ctx_get_current, cuCtxGetCurrent)                                      \

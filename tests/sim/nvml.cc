@@ -121,6 +121,20 @@ nvmlReturn_t nvmlSystemGetCudaDriverVersion_v2(int* version) {
   return NVML_SUCCESS;
 }
 
+nvmlReturn_t nvmlSystemGetConfComputeState(nvmlConfComputeSystemState_t* state) {
+  Node* live = Live();
+  if (live == nullptr) return NVML_ERROR_UNINITIALIZED;
+  *state = {0, live->settings.cc ? 1u : 0u, 0};
+  return NVML_SUCCESS;
+}
+
+nvmlReturn_t nvmlDeviceGetMigMode(nvmlDevice_t device, unsigned* current, unsigned* pending) {
+  return With(device, [&](Node& live, int) {
+    *current = *pending = live.settings.mig ? 1 : 0;
+    return NVML_SUCCESS;
+  });
+}
+
 nvmlReturn_t nvmlDeviceGetCount_v2(unsigned* count) {
   Node* live = Live();
   if (live == nullptr) return NVML_ERROR_UNINITIALIZED;

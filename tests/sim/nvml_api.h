@@ -49,6 +49,14 @@ nvmlReturn_t nvmlShutdown(void);
 const char* nvmlErrorString(nvmlReturn_t result);
 nvmlReturn_t nvmlSystemGetDriverVersion(char* version, unsigned length);
 nvmlReturn_t nvmlSystemGetCudaDriverVersion_v2(int* version);
+typedef struct {
+  unsigned environment;
+  unsigned ccFeature;
+  unsigned devToolsMode;
+} nvmlConfComputeSystemState_t;
+
+nvmlReturn_t nvmlSystemGetConfComputeState(nvmlConfComputeSystemState_t* state);
+nvmlReturn_t nvmlDeviceGetMigMode(nvmlDevice_t device, unsigned* current, unsigned* pending);
 nvmlReturn_t nvmlDeviceGetCount_v2(unsigned* count);
 nvmlReturn_t nvmlDeviceGetHandleByIndex_v2(unsigned index, nvmlDevice_t* device);
 nvmlReturn_t nvmlDeviceGetHandleByUUID(const char* uuid, nvmlDevice_t* device);

@@ -47,6 +47,12 @@ void Set(Settings& settings, const std::string& name, const std::string& value) 
     settings.context_bytes = value == "0" ? 0 : ReadBytes(name, value);
   } else if (name == "link_gbps") {
     settings.link_bytes_per_s = uint64_t(ReadNumber(name, value) * 1e9);
+  } else if (name == "mps") {
+    settings.mps = ReadNumber(name, value) != 0;
+  } else if (name == "mig") {
+    settings.mig = ReadNumber(name, value) != 0;
+  } else if (name == "cc") {
+    settings.cc = ReadNumber(name, value) != 0;
   } else {
     Refuse(name, value);
   }
@@ -63,7 +69,7 @@ Settings ReadSettings() {
   std::ifstream config(settings.dir + "/config");
   for (std::string name, value; config >> name >> value;) Set(settings, name, value);
 
-  for (const char* name : {"gpus", "gpu_bytes", "context_bytes", "link_gbps"}) {
+  for (const char* name : {"gpus", "gpu_bytes", "context_bytes", "link_gbps", "mps", "mig", "cc"}) {
     std::string variable = std::string("SIM_") + name;
     std::transform(variable.begin(), variable.end(), variable.begin(), ::toupper);
     if (const char* value = getenv(variable.c_str())) Set(settings, name, value);

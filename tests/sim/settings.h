@@ -17,6 +17,9 @@ struct Settings {
   Bytes gpu_bytes = 4_GiB;        // SIM_GPU_BYTES
   Bytes context_bytes = 16_MiB;   // SIM_CONTEXT_BYTES: what a process pays per device it has opened
   uint64_t link_bytes_per_s = 0;  // SIM_LINK_GBPS, each direction of each GPU; 0: not throttled
+  bool mps = false;               // SIM_MPS: says that MPS shares its GPUs
+  bool mig = false;               // SIM_MIG: says that its GPUs are slices of one
+  bool cc = false;                // SIM_CC: says that confidential computing is on
 };
 
 // Reads SIM_DIR/config (lines such as `gpu_bytes 8G`) and then the environment, which wins. An

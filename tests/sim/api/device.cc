@@ -64,6 +64,8 @@ int Attribute(CUdevice_attribute attribute, CUdevice gpu) {
     case CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED:
     case CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED:
       return 1;
+    case CU_DEVICE_ATTRIBUTE_MPS_ENABLED:
+      return Sim().settings.mps ? 1 : 0;
     default:
       return 0;
   }
@@ -93,6 +95,17 @@ CUresult cuDeviceGetName(char* name, int length, CUdevice gpu) {
     if (name == nullptr || length <= 0) return CUDA_ERROR_INVALID_VALUE;
     if (!Known(gpu)) return CUDA_ERROR_INVALID_DEVICE;
     snprintf(name, size_t(length), "%s", kDeviceName);
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult cuDeviceGetUuid(CUuuid* uuid, CUdevice gpu) {
+  return Call<"cuDeviceGetUuid">([&] {
+    if (uuid == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    if (!Known(gpu)) return CUDA_ERROR_INVALID_DEVICE;
+    // Of the GPU that they are slices of.
+    const auto bytes = DeviceUuid(Sim().settings.mig ? kMaxGpus : gpu);
+    memcpy(uuid->bytes, bytes.data(), bytes.size());
     return CUDA_SUCCESS;
   });
 }
