@@ -5,8 +5,8 @@
 // The block's digest is XXH3-128 of 512 digests of leaves, each as little-endian low64, high64, in
 // order and zero where a short block has no leaf, with the block's length in bytes as the seed: so
 // it differs from the same bytes padded with zeros. Leaves are independent of each other and all
-// inputs have one of two fixed lengths, for a GPU to hash a leaf with every eight lanes on one code
-// path.
+// inputs have one of two fixed lengths, so that a GPU hashes a leaf with every four threads, on one
+// code path (shim/kernels).
 //
 // XXH3-128 is that of xxHash 0.8 (Y. Collet; xxhash.h of libxxhash-dev, its doc/xxhash_spec.md; the
 // algorithm is frozen). It is no cryptographic hash: it answers to chance, not to somebody who

@@ -60,7 +60,12 @@ namespace parkade::shim {
   X(event_record, cuEventRecord)                                           \
   X(event_query, cuEventQuery)                                             \
   X(event_synchronize, cuEventSynchronize)                                 \
-  X(module_get_function, cuModuleGetFunction)
+  X(module_load_data, cuModuleLoadData)                                    \
+  X(module_unload, cuModuleUnload)                                         \
+  X(module_get_function, cuModuleGetFunction)                              \
+  X(launch_kernel, cuLaunchKernel)                                         \
+  X(mem_host_alloc, cuMemHostAlloc)                                        \
+  X(mem_free_host, cuMemFreeHost)
 
 // Every member may be null: an older driver lacks newer functions.
 struct Driver {

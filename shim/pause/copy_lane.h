@@ -26,6 +26,8 @@ class CopyLane {
   // Starts copying between `extents` of the range at `base` and the bytes at `host`, where they lie
   // one after the other. On error the lane must be drained before the memory is used again.
   Result<void> Queue(CUdeviceptr base, std::span<const Extent> extents, char* host);
+  // Comes to pass when the chunk queued last has been copied.
+  CUevent last() const { return events_[(oldest_ + in_flight_ + kDepth - 1) % kDepth]; }
   // Blocks until the oldest chunk has been copied. There is one.
   Result<void> WaitOldest();
   // Waits for everything, also for what a failed Queue has started. Ignores errors: after a lost

@@ -38,10 +38,12 @@ Result<void> Evictor::Run() {
     return CudaError(tools_.driver, current.status(), "entering the context to evict from");
   }
   Result<void> result = lane_.Open();
+  if (result.ok()) gpu_hash_ = OpenGpuHash(tools_);
   if (result.ok()) result = RunUntilIdle();
   // What is still in flight goes to memory that the undo gives back.
   if (!result.ok()) tools_.stop.store(true, std::memory_order_relaxed);
   lane_.Drain();
+  gpu_hash_.reset();
   hashes_.Drain();
   disk_.reset();
   blocks_.reset();
@@ -128,9 +130,7 @@ Result<bool> Evictor::CutToHost() {
   RangeBacking& backing = *backings_[next_];
   cutter_->Cut(backing, block->bytes()).host = std::move(*block);
   const uint32_t through = staged ? blocks_->TakeBlock() : kNoBlock;
-  if (auto r = Launch({next_, uint32_t(backing.chunks.size() - 1), through}); !r.ok()) {
-    return r.error();
-  }
+  if (auto r = Launch(uint32_t(backing.chunks.size() - 1), through); !r.ok()) return r.error();
   return true;
 }
 
@@ -154,8 +154,8 @@ Result<bool> Evictor::CutToDisk() {
   Chunk& chunk = cutter_->Cut(backing, part->bytes);
   chunk.file = part->file;
   chunk.offset = part->offset;
-  const Job job{next_, uint32_t(backing.chunks.size() - 1), blocks_->TakeBlock()};
-  if (auto r = Launch(job); !r.ok()) return r.error();
+  const uint32_t number = uint32_t(backing.chunks.size() - 1);
+  if (auto r = Launch(number, blocks_->TakeBlock()); !r.ok()) return r.error();
   return true;
 }
 
@@ -178,10 +178,18 @@ char* Evictor::MemoryOf(const Job& job) {
   return job.block != kNoBlock ? blocks_->memory(job.block) : ChunkOf(job).host.memory();
 }
 
-Result<void> Evictor::Launch(Job job) {
-  const RangeBacking& backing = *backings_[job.move];
-  const auto extents = backing.ExtentsOf(ChunkOf(job));
-  if (auto r = lane_.Queue(moves_[job.move].range->base, extents, MemoryOf(job)); !r.ok()) return r;
+Result<void> Evictor::Launch(uint32_t number, uint32_t block) {
+  const RangeBacking& backing = *backings_[next_];
+  const Chunk& chunk = backing.chunks[number];
+  const auto extents = backing.ExtentsOf(chunk);
+  const CUdeviceptr base = moves_[next_].range->base;
+  // What the crew copies to pageable memory it hashes as well.
+  const bool crew = chunk.host && block != kNoBlock;
+  const Job job{next_, number, block, gpu_hash_ && !crew && GpuHash::Takes(extents.size())};
+  if (job.on_gpu) {
+    if (auto r = gpu_hash_->Queue(base, extents, nullptr); !r.ok()) return r;
+  }
+  if (auto r = lane_.Queue(base, extents, MemoryOf(job)); !r.ok()) return r;
   copying_.push_back(uint32_t(jobs_.size()));
   jobs_.push_back(job);
   return {};
@@ -193,6 +201,13 @@ Result<void> Evictor::FinishCopy() {
   copying_.pop_front();
   const Job& job = jobs_[number];
   Chunk& chunk = ChunkOf(job);
+  if (job.on_gpu) {
+    // Behind every copy in the lane there is a kernel, which has ended long before it.
+    const auto digests = gpu_hash_->WaitOldest();
+    if (!digests.ok()) return digests.error();
+    std::copy(digests->begin(), digests->end(), chunk.digests.begin());
+    return Hashed(number);
+  }
   char* const to = chunk.host && job.block != kNoBlock ? chunk.host.memory() : nullptr;
   hashes_.Start({MemoryOf(job), to, chunk.bytes, chunk.digests.data(), nullptr, number});
   return {};
@@ -201,19 +216,20 @@ Result<void> Evictor::FinishCopy() {
 Result<void> Evictor::FinishHashes(Patience patience) {
   while (const auto done = hashes_.Next(patience)) {
     patience = Patience::kLook;
-    const Job job = jobs_[done->tag];
-    const Chunk& chunk = ChunkOf(job);
-    if (!chunk.host) {
-      writing_[job.block] = uint32_t(done->tag);
-      if (auto r = disk_->Write(job.block, {chunk.file, chunk.offset, chunk.bytes}); !r.ok()) {
-        return r;
-      }
-      continue;
-    }
-    if (job.block != kNoBlock) blocks_->GiveBlock(job.block);
-    if (auto r = Stored(job); !r.ok()) return r;
+    if (auto r = Hashed(uint32_t(done->tag)); !r.ok()) return r;
   }
   return {};
+}
+
+Result<void> Evictor::Hashed(uint32_t number) {
+  const Job job = jobs_[number];
+  const Chunk& chunk = ChunkOf(job);
+  if (!chunk.host) {
+    writing_[job.block] = number;
+    return disk_->Write(job.block, {chunk.file, chunk.offset, chunk.bytes});
+  }
+  if (job.block != kNoBlock) blocks_->GiveBlock(job.block);
+  return Stored(job);
 }
 
 Result<void> Evictor::FinishWrites(Patience patience) {

@@ -1,9 +1,9 @@
 // Evictor: moves the ranges of one context out of HBM, chunk by chunk, on one thread.
 //
-// GPU -> pinned memory -> hash, and for files on to the disk, for pageable memory by the hash crew
-// on to that; a piece is unmapped and released as soon as its last chunk is in its place, behind
-// the copies of the next. It undoes nothing: when it returns, each piece is either mapped with its
-// bytes, or out (handle 0) with all of its chunks stored and hashed.
+// Hashed where it is, then GPU -> pinned memory, and for files on to the disk, for pageable memory
+// by the hash crew on to that; a piece is unmapped and released as soon as its last chunk is in its
+// place, behind the copies of the next. It undoes nothing: when it returns, each piece is either
+// mapped with its bytes, or out (handle 0) with all of its chunks stored and hashed.
 #pragma once
 
 #include <deque>
@@ -12,6 +12,7 @@
 
 #include "shim/pause/copy_lane.h"
 #include "shim/pause/eviction_order.h"
+#include "shim/pause/gpu_hash.h"
 #include "shim/pause/move_tools.h"
 #include "shim/pause/range_backing.h"
 
@@ -37,6 +38,7 @@ class Evictor {
     uint32_t move;
     uint32_t chunk;
     uint32_t block;
+    bool on_gpu;  // hashed there
   };
   static constexpr uint32_t kNoBlock = UINT32_MAX;
   enum class Step { kStarted, kMustWait, kNoMore };
@@ -48,9 +50,10 @@ class Evictor {
   Result<bool> CutToDisk();
   bool StagesHost();
   Result<void> OpenDisk();
-  Result<void> Launch(Job job);
+  Result<void> Launch(uint32_t chunk, uint32_t block);
   Result<void> FinishCopy();
   Result<void> FinishHashes(Patience patience);
+  Result<void> Hashed(uint32_t job);
   Result<void> FinishWrites(Patience patience);
   Result<void> Stored(const Job& job);
   Result<void> Release(Range& range, Piece& piece);
@@ -65,6 +68,7 @@ class Evictor {
 
   std::unique_ptr<StageBlocks> blocks_;
   std::unique_ptr<DiskStage> disk_;
+  std::unique_ptr<GpuHash> gpu_hash_;  // null: the crew hashes
   HashLane hashes_;
   CopyLane lane_;
   std::vector<Job> jobs_;          // all so far; those below are indices in it

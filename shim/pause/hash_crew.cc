@@ -17,10 +17,13 @@ constexpr size_t kCoresForOthers = 2;
 
 }  // namespace
 
-HashCrew::HashCrew(Bytes bytes) {
-  const size_t cores = std::max<size_t>(UsableCores(), kCoresForOthers + 1) - kCoresForOthers;
-  const size_t wanted = std::min({cores, kMostThreads, HashBlocksIn(bytes)});
-  for (size_t i = 0; i < wanted; ++i) {
+HashCrew::HashCrew(Bytes bytes)
+    : wanted_(std::min({std::max<size_t>(UsableCores(), kCoresForOthers + 1) - kCoresForOthers,
+                        kMostThreads, HashBlocksIn(bytes)})) {}
+
+void HashCrew::StartThreads() {
+  MutexLock lock(start_mu_);
+  for (size_t i = threads_.size(); i < wanted_; ++i) {
     auto thread = Thread::Start("parkade-hash", Run, this);
     if (!thread.ok()) break;
     threads_.push_back(std::move(*thread));
@@ -79,6 +82,7 @@ bool HashCrew::WorkOnce() {
 }
 
 void HashLane::Start(const HashWork& work) {
+  crew_.StartThreads();
   ++in_flight_;
   const size_t blocks = HashBlocksIn(work.bytes);
   MutexLock lock(crew_.mu_);

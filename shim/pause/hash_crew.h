@@ -26,8 +26,8 @@ struct HashWork {
 
 class HashCrew {
  public:
-  // Threads for `bytes` bytes: one for each block, on all processors but two and 14 at most. Works
-  // with fewer than it would like, also with none.
+  // Threads for `bytes` bytes, made when there is work for the first time: one for each block, on
+  // all processors but two and 14 at most. Works with fewer than it would like, also with none.
   explicit HashCrew(Bytes bytes);
   ~HashCrew();  // every lane must be gone
 
@@ -42,15 +42,18 @@ class HashCrew {
     class HashLane* lane;
   };
   static void Run(void* self);
+  void StartThreads();
   // Does one block of the oldest item that has one; false when none has.
   bool WorkOnce() REQUIRES(mu_);
 
+  const size_t wanted_;
   Mutex mu_;  // innermost; released while a block is hashed
   CondVar work_or_stop_;
   CondVar ended_;
   bool stop_ GUARDED_BY(mu_) = false;
-  std::deque<Item*> waiting_ GUARDED_BY(mu_);  // with unclaimed blocks
-  std::vector<Thread> threads_;                // last: joined before the rest goes
+  std::deque<Item*> waiting_ GUARDED_BY(mu_);          // with unclaimed blocks
+  Mutex start_mu_;                                     // held while the threads are made, once
+  std::vector<Thread> threads_ GUARDED_BY(start_mu_);  // last: joined before the rest goes
 };
 
 // One thread.

@@ -28,9 +28,11 @@ Result<void> Restorer::Run() {
     return CudaError(tools_.driver, current.status(), "entering the context to restore to");
   }
   Result<void> result = lane_.Open();
+  if (result.ok()) gpu_hash_ = OpenGpuHash(tools_);
   if (result.ok()) result = RunUntilIdle();
   if (!result.ok()) tools_.stop.store(true, std::memory_order_relaxed);
   lane_.Drain();  // before what is mapped may be unmapped again
+  gpu_hash_.reset();
   hashes_.Drain();
   disk_.reset();
   blocks_.reset();
@@ -41,7 +43,7 @@ Result<void> Restorer::RunUntilIdle() {
   for (;;) {
     if (tools_.Stopping()) return MakeError(Code::kCancelled, "CANCELLED", "another GPU failed");
     // What is staged first: it holds the stage's memory.
-    if (!ready_.empty() && !lane_.full()) {
+    if (!ready_.empty() && !Full()) {
       const uint32_t job = ready_.front();
       ready_.pop_front();
       if (auto r = Launch(job); !r.ok()) return r;
@@ -52,6 +54,7 @@ Result<void> Restorer::RunUntilIdle() {
     if (*step == Step::kStarted) continue;
     if (!copying_.empty()) {
       if (auto r = FinishCopy(); !r.ok()) return r;
+      if (auto r = FinishVerifying(Patience::kLook); !r.ok()) return r;
       if (auto r = FinishHashes(Patience::kLook); !r.ok()) return r;
       if (auto r = FinishReads(Patience::kLook); !r.ok()) return r;
       continue;
@@ -63,6 +66,10 @@ Result<void> Restorer::RunUntilIdle() {
     }
     if (disk_ != nullptr && !disk_->idle()) {
       if (auto r = FinishReads(Patience::kWait); !r.ok()) return r;
+      continue;
+    }
+    if (!verifying_.empty()) {
+      if (auto r = FinishVerifying(Patience::kWait); !r.ok()) return r;
       continue;
     }
     if (*step == Step::kNoMore) return {};
@@ -81,11 +88,11 @@ Result<Restorer::Step> Restorer::StartNext() {
     ++next_return_;
     range_mapped_ = false;
   }
-  if (lane_.full()) return Step::kMustWait;
+  if (Full()) return Step::kMustWait;
   if (!chunk->host) return StartRead(*chunk);
   if (StagesHost(*chunk)) return StartFromPageable(*chunk);
   const uint32_t job = AddJob(*chunk, kNoBlock);
-  Verify(job, chunk->host.memory(), nullptr);
+  if (!jobs_[job].on_gpu) Verify(job, chunk->host.memory(), nullptr);
   if (auto r = Launch(job); !r.ok()) return r.error();
   return Step::kStarted;
 }
@@ -138,7 +145,9 @@ Result<Restorer::Step> Restorer::StartRead(const Chunk& chunk) {
 Result<Restorer::Step> Restorer::StartFromPageable(const Chunk& chunk) {
   if (!blocks_->has_free()) return Step::kMustWait;
   const uint32_t block = blocks_->TakeBlock();
-  Verify(AddJob(chunk, block), chunk.host.memory(), blocks_->memory(block));
+  const uint32_t job = AddJob(chunk, block);
+  jobs_[job].on_gpu = false;  // the crew touches every byte anyway
+  Verify(job, chunk.host.memory(), blocks_->memory(block));
   return Step::kStarted;
 }
 
@@ -180,7 +189,8 @@ bool Restorer::StagesHost(const Chunk& chunk) {
 }
 
 uint32_t Restorer::AddJob(const Chunk& chunk, uint32_t block) {
-  jobs_.push_back({&chunk, returns_[next_return_]->range, block});
+  const bool on_gpu = gpu_hash_ != nullptr && GpuHash::Takes(chunk.extent_count);
+  jobs_.push_back({&chunk, returns_[next_return_]->range, block, on_gpu});
   ++next_chunk_;
   return uint32_t(jobs_.size() - 1);
 }
@@ -195,10 +205,12 @@ Result<void> Restorer::Launch(uint32_t number) {
   const auto& backing = static_cast<const RangeBacking&>(*job.range->backing);
   char* const memory =
       job.block != kNoBlock ? blocks_->memory(job.block) : job.chunk->host.memory();
-  if (auto r = lane_.Queue(job.range->base, backing.ExtentsOf(*job.chunk), memory); !r.ok()) {
-    return r;
-  }
+  const auto extents = backing.ExtentsOf(*job.chunk);
+  if (auto r = lane_.Queue(job.range->base, extents, memory); !r.ok()) return r;
   copying_.push_back(number);
+  if (!job.on_gpu) return {};
+  if (auto r = gpu_hash_->Queue(job.range->base, extents, lane_.last()); !r.ok()) return r;
+  verifying_.push_back(number);
   return {};
 }
 
@@ -231,7 +243,26 @@ Result<void> Restorer::FinishReads(Patience patience) {
     const uint32_t block = (*done)->block;
     const uint32_t number = reading_[block];
     if (!(*done)->result.ok()) return Unread(jobs_[number], (*done)->result.error());
+    if (jobs_[number].on_gpu) {
+      ready_.push_back(number);
+      continue;
+    }
     Verify(number, blocks_->memory(block), nullptr);
+  }
+  return {};
+}
+
+Result<void> Restorer::FinishVerifying(Patience patience) {
+  while (!verifying_.empty()) {
+    if (patience == Patience::kLook && !gpu_hash_->OldestIsDone()) return {};
+    patience = Patience::kLook;
+    const auto digests = gpu_hash_->WaitOldest();
+    if (!digests.ok()) return digests.error();
+    const Job& job = jobs_[verifying_.front()];
+    verifying_.pop_front();
+    const auto [found, wanted] =
+        std::mismatch(digests->begin(), digests->end(), job.chunk->digests.begin());
+    if (found != digests->end()) return Corrupt(job, size_t(found - digests->begin()));
   }
   return {};
 }

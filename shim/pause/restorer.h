@@ -1,9 +1,9 @@
 // Restorer: brings the ranges of one context back into HBM, chunk by chunk, on one thread.
 //
 // Maps a range when its first chunk is about to come in, while the chunks of earlier ranges are
-// still being copied. Every chunk is hashed again: what comes through a stage before it is copied
-// in, what lies in pinned memory at the same time. It creates no handles, and undoes nothing
-// (mover.h does both).
+// still being copied. Every chunk is hashed again: by the GPU once it is in HBM; else by the crew,
+// what comes through a stage before it is copied in, what lies in pinned memory at the same time.
+// It creates no handles, and undoes nothing (mover.h does both).
 #pragma once
 
 #include <deque>
@@ -12,6 +12,7 @@
 
 #include "shim/heap/device_memory.h"
 #include "shim/pause/copy_lane.h"
+#include "shim/pause/gpu_hash.h"
 #include "shim/pause/move_tools.h"
 #include "shim/pause/range_backing.h"
 
@@ -47,6 +48,7 @@ class Restorer {
     const Chunk* chunk;
     Range* range;
     uint32_t block;
+    bool on_gpu;  // verified there, once it has come in
   };
   static constexpr uint32_t kNoBlock = UINT32_MAX;
   enum class Step { kStarted, kMustWait, kNoMore };
@@ -66,6 +68,8 @@ class Restorer {
   Result<void> FinishCopy();
   Result<void> FinishHashes(Patience patience);
   Result<void> FinishReads(Patience patience);
+  Result<void> FinishVerifying(Patience patience);
+  bool Full() const { return lane_.full() || (gpu_hash_ != nullptr && gpu_hash_->full()); }
   Error Corrupt(const Job& job, size_t block) const;
   Error Unread(const Job& job, const Error& cause) const;
   CUdeviceptr AddressOf(const Job& job, Bytes at) const;
@@ -77,12 +81,14 @@ class Restorer {
 
   std::unique_ptr<StageBlocks> blocks_;
   std::unique_ptr<DiskStage> disk_;
+  std::unique_ptr<GpuHash> gpu_hash_;  // null: the crew verifies
   HashLane hashes_;
   CopyLane lane_;
-  std::vector<Job> jobs_;          // all so far; those below are indices in it
-  std::vector<uint32_t> reading_;  // by staging block
-  std::deque<uint32_t> ready_;     // verified in their staging blocks
-  std::deque<uint32_t> copying_;   // in the lane, oldest first
+  std::vector<Job> jobs_;           // all so far; those below are indices in it
+  std::vector<uint32_t> reading_;   // by staging block
+  std::deque<uint32_t> ready_;      // verified in their staging blocks
+  std::deque<uint32_t> copying_;    // in the lane, oldest first
+  std::deque<uint32_t> verifying_;  // on the GPU, oldest first
 
   size_t next_return_ = 0;
   size_t next_chunk_ = 0;

@@ -76,11 +76,19 @@ def measure_limits(node, size):
         keep(name, value)
 
 
+def cpu_seconds(app):
+    """Of all its threads, those that have ended included."""
+    fields = pathlib.Path(f"/proc/{app.pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def measure_pause(node, app, policy):
     """One pause and resume; the program's bytes are verified by its next step."""
+    before = cpu_seconds(app)
     paused = node.json("pause", app.pid, "--policy", policy)["results"][0]
     moved = paused[f"{policy}_bytes"]
     harness.equal(moved, paused["released_bytes"], f"bytes that a pause to {policy} put there")
+    keep(f"pause_{policy}_core_s_per_100gib", (cpu_seconds(app) - before) / moved * (100 << 30))
     resumed = node.json("resume", app.pid)["results"][0]
     keep(f"pause_{policy}_gbps", moved / paused["total_seconds"] / 1e9)
     keep(f"resume_{policy}_gbps", moved / resumed["total_seconds"] / 1e9)

@@ -3,6 +3,8 @@
 
 #include <time.h>
 
+#include "tests/sim/hash_twin.h"
+
 namespace parkade::sim {
 namespace {
 
@@ -50,14 +52,23 @@ void SpinMs(const Launch&, uint32_t ms) {
   nanosleep(&time, nullptr);
 }
 
+void HashOnGpu(const Launch& launch, const HashPart* parts, uint32_t count, uint64_t bytes,
+               Digest* digests) {
+  if (!launch.Touch(parts, count * sizeof *parts)) return;
+  if (!launch.Touch(digests, HashBlocksIn(bytes) * sizeof *digests)) return;
+  HashBlocks(parts, count, bytes, digests,
+             [&launch](const char* from, Bytes part) { return launch.Touch(from, part); });
+}
+
 struct Named {
   std::string_view name;
   SimKernel kernel;
 };
 constexpr Named kBuiltin[] = {
-    {"fill_words", HostKernel<&FillWords>()},     {"add_words", HostKernel<&AddWords>()},
-    {"verify_words", HostKernel<&VerifyWords>()}, {"axpy", HostKernel<&Axpy>()},
-    {"checksum_words", HostKernel<&Checksum>()},  {"spin_ms", HostKernel<&SpinMs>()},
+    {"fill_words", HostKernel<&FillWords>()},          {"add_words", HostKernel<&AddWords>()},
+    {"verify_words", HostKernel<&VerifyWords>()},      {"axpy", HostKernel<&Axpy>()},
+    {"checksum_words", HostKernel<&Checksum>()},       {"spin_ms", HostKernel<&SpinMs>()},
+    {"parkade_hash_blocks", HostKernel<&HashOnGpu>()},
 };
 
 }  // namespace

@@ -17,6 +17,7 @@ FakeDriver::FakeDriver(const Options& options) : options_(options) {
   FillDeviceCalls(driver_);
   FillMemoryCalls(driver_);
   FillStreamCalls(driver_);
+  FillKernelCalls(driver_);
 }
 
 FakeDriver::~FakeDriver() {
@@ -69,7 +70,7 @@ int FakeDriver::Calls(const std::string& name) const {
 FakeDriver::Held FakeDriver::held() const {
   MutexLock lock(mu_);
   return {reservations_.size(), handles_.size(), mappings_.size(), native_.size(),
-          host_.size(),         streams_.size(), events_.size()};
+          host_.size(),         streams_.size(), events_.size(),   modules_.size()};
 }
 
 Bytes FakeDriver::used(int device) const {

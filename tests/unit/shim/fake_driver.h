@@ -27,6 +27,7 @@ class FakeDriver {
     bool vmm = true;
     bool posix_fd = true;
     bool rdma = true;
+    bool kernels = true;  // takes the shim's: the GPU hashes
   };
   FakeDriver() : FakeDriver(Options{}) {}
   explicit FakeDriver(const Options& options);
@@ -56,6 +57,7 @@ class FakeDriver {
     size_t host = 0;    // cuMemHostRegister
     size_t streams = 0;
     size_t events = 0;
+    size_t modules = 0;
     bool operator==(const Held&) const = default;
   };
   Held held() const;
@@ -75,6 +77,7 @@ class FakeDriver {
   friend struct FakeDeviceCalls;
   friend struct FakeMemoryCalls;
   friend struct FakeStreamCalls;
+  friend struct FakeKernelCalls;
 
   struct Handle {
     int fd;
@@ -120,6 +123,7 @@ class FakeDriver {
   std::set<CUevent> events_ GUARDED_BY(mu_);
   CUmemGenericAllocationHandle last_handle_ GUARDED_BY(mu_) = 0;
   uintptr_t last_object_ GUARDED_BY(mu_) = 0;
+  std::set<CUmodule> modules_ GUARDED_BY(mu_);
   int mistakes_ GUARDED_BY(mu_) = 0;
   void (*on_native_free_)(void*) GUARDED_BY(mu_) = nullptr;
   void* on_native_free_arg_ GUARDED_BY(mu_) = nullptr;

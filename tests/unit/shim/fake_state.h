@@ -22,5 +22,6 @@ inline void* Address(CUdeviceptr ptr) { return reinterpret_cast<void*>(ptr); }
 void FillDeviceCalls(Driver& driver);
 void FillMemoryCalls(Driver& driver);
 void FillStreamCalls(Driver& driver);
+void FillKernelCalls(Driver& driver);
 
 }  // namespace parkade::shim

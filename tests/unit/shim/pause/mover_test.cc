@@ -13,7 +13,8 @@ constexpr int kPieces = 5;
 
 // One range of five pieces; live are all but a hole that spans two pieces' border.
 struct PiecedRange {
-  PiecedRange() : mover(p.driver, p.heap.memory(), p.pool, *p.ledger, FaultyEngine::Make) {
+  explicit PiecedRange(FakeDriver::Options options = {})
+      : p(options), mover(p.driver, p.heap.memory(), p.pool, *p.ledger, FaultyEngine::Make) {
     range.bytes = kPieces * kPiece;
     range.context = p.fake.Context(0);
     CopyText(range.tag, "default");
@@ -67,6 +68,41 @@ struct PiecedRange {
 };
 
 const wire::Policy kPolicies[] = {wire::Policy::kHost, wire::Policy::kDisk, wire::Policy::kAuto};
+
+TEST_CASE("where the GPU takes no kernel of ours the processor hashes, and the ledger says why") {
+  for (const wire::Policy policy : kPolicies) {
+    PiecedRange r({.kernels = false});
+    REQUIRE(r.Evict(policy).ok());
+    CHECK(r.p.fake.Calls("cuLaunchKernel") == 0);
+    auto& backing = static_cast<RangeBacking&>(*r.range.backing);
+    Chunk& chunk = backing.chunks.back();
+    const Digest right = std::exchange(chunk.digests.back(), Digest{1, 2});
+    const auto wrong = r.Restore();
+    REQUIRE_FALSE(wrong.ok());
+    CHECK(std::string(wrong.error().reason) == "BACKUP_CORRUPT");
+    chunk.digests.back() = right;
+    REQUIRE(r.Restore().ok());
+    CHECK(r.BytesRight());
+    const auto header = wire::ReadLedgerHeader(r.p.ledger->fd());
+    REQUIRE(header.ok());
+    CHECK(ReadText(header->text).find("the GPU does not hash") != std::string_view::npos);
+  }
+}
+
+TEST_CASE("what the processor has hashed the GPU verifies, and the other way round") {
+  for (const int lost : {1, 2}) {  // the way out's kernel, or the way in's: machine code and PTX
+    for (const wire::Policy policy : kPolicies) {
+      PiecedRange r;
+      r.p.fake.Fail("cuModuleLoadData", lost, CUDA_ERROR_NO_BINARY_FOR_GPU, 2);
+      REQUIRE(r.Evict(policy).ok());
+      REQUIRE(r.Restore().ok());
+      CHECK(r.BytesRight());
+      CHECK(r.p.fake.Calls("cuLaunchKernel") > 0);
+      CHECK_FALSE(r.p.fake.FaultPending("cuModuleLoadData"));
+      CHECK(r.p.fake.held().modules == 0);
+    }
+  }
+}
 
 TEST_CASE("a range of several pieces leaves and comes back") {
   for (const wire::Policy policy : kPolicies) {

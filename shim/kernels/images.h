@@ -1,0 +1,15 @@
+// The shim's GPU kernels, as this build of it has them.
+#pragma once
+
+namespace parkade::shim {
+
+// For cuModuleLoadData, the better first: machine code for each architecture of today, and PTX of
+// ISA 7.0 for sm_75 and later, which every driver from 450 on can compile. Null: the build had no
+// nvcc.
+const void* HashFatbin();
+const void* HashPtx();
+
+// The name in both: see hash_blocks.cu.
+inline constexpr char kHashBlocks[] = "parkade_hash_blocks";
+
+}  // namespace parkade::shim

@@ -1,0 +1,66 @@
+// FakeDriver's one kernel, which hashes, and the pinned memory that it writes to.
+#include <sys/mman.h>
+
+#include "tests/sim/hash_twin.h"
+#include "tests/unit/shim/fake_state.h"
+
+namespace parkade::shim {
+
+struct FakeKernelCalls {
+  static CUresult ModuleLoadData(CUmodule* out, const void*) {
+    MutexLock lock(fake->mu_);
+    if (auto r = fake->Begin("cuModuleLoadData"); r != CUDA_SUCCESS) return r;
+    if (!fake->options_.kernels) return CUDA_ERROR_NO_BINARY_FOR_GPU;
+    *out = reinterpret_cast<CUmodule>(++fake->last_object_);
+    fake->modules_.insert(*out);
+    return CUDA_SUCCESS;
+  }
+  static CUresult ModuleUnload(CUmodule module) {
+    MutexLock lock(fake->mu_);
+    return fake->modules_.erase(module) == 1 ? CUDA_SUCCESS
+                                             : fake->Mistake(CUDA_ERROR_INVALID_HANDLE);
+  }
+  static CUresult ModuleGetFunction(CUfunction* out, CUmodule, const char*) {
+    MutexLock lock(fake->mu_);
+    if (auto r = fake->Begin("cuModuleGetFunction"); r != CUDA_SUCCESS) return r;
+    *out = reinterpret_cast<CUfunction>(++fake->last_object_);
+    return CUDA_SUCCESS;
+  }
+  static CUresult LaunchKernel(CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned,
+                               unsigned, unsigned, CUstream, void** arguments, void**) {
+    {
+      MutexLock lock(fake->mu_);
+      if (auto r = fake->Begin("cuLaunchKernel"); r != CUDA_SUCCESS) return r;
+    }
+    sim::HashBlocks(*static_cast<HashPart**>(arguments[0]), *static_cast<unsigned*>(arguments[1]),
+                    *static_cast<unsigned long long*>(arguments[2]),
+                    *static_cast<Digest**>(arguments[3]), [](const char*, Bytes) { return true; });
+    return CUDA_SUCCESS;
+  }
+  static CUresult HostAlloc(void** out, size_t bytes, unsigned) {
+    MutexLock lock(fake->mu_);
+    if (auto r = fake->Begin("cuMemHostAlloc"); r != CUDA_SUCCESS) return r;
+    *out = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    fake->host_.emplace(*out, bytes);
+    return CUDA_SUCCESS;
+  }
+  static CUresult FreeHost(void* host) {
+    MutexLock lock(fake->mu_);
+    const auto it = fake->host_.find(host);
+    if (it == fake->host_.end()) return fake->Mistake(CUDA_ERROR_INVALID_VALUE);
+    munmap(host, it->second);
+    fake->host_.erase(it);
+    return CUDA_SUCCESS;
+  }
+};
+
+void FillKernelCalls(Driver& driver) {
+  driver.module_load_data = FakeKernelCalls::ModuleLoadData;
+  driver.module_unload = FakeKernelCalls::ModuleUnload;
+  driver.module_get_function = FakeKernelCalls::ModuleGetFunction;
+  driver.launch_kernel = FakeKernelCalls::LaunchKernel;
+  driver.mem_host_alloc = FakeKernelCalls::HostAlloc;
+  driver.mem_free_host = FakeKernelCalls::FreeHost;
+}
+
+}  // namespace parkade::shim
