@@ -104,10 +104,17 @@ CUresult OnMemAllocPitch(Call<decltype(cuMemAllocPitch_v2)> call, CUdeviceptr* o
     return call.real(out, pitch, width, height, element_bytes);
   }
   *pitch = 0;
-  if (auto refusal = RefusalOfAllocation(*parts, out)) return *refusal;
-  const CUresult r = Allocate(*parts, call.caller, out, row * height);
-  if (r == CUDA_SUCCESS) *pitch = row;
-  return r;
+  // No device has so wide a row. Where the driver wrote one before it refused, it is the one asked
+  // for.
+  auto ask = [&] { return call.real(out, pitch, SIZE_MAX - 2 * kRowStep, 1, element_bytes); };
+  const auto refusal = RefusalOfThread(*parts, ask);
+  if (refusal) {
+    if (*pitch != 0) *pitch = row;
+    return *refusal;
+  }
+  *pitch =
+      row;  // the driver writes it before it looks for memory, and leaves it where there is none
+  return Allocate(*parts, call.caller, out, row * height);
 }
 
 CUresult OnMemFree(Call<decltype(cuMemFree_v2)> call, CUdeviceptr ptr) {

@@ -2,6 +2,7 @@
 // (shim/ipc), for the driver's refuses memory of the heap; what is behind a dma-buf is held.
 #include <unistd.h>
 
+#include "common/bytes.h"
 #include "shim/hooks/gate_pass.h"
 #include "shim/hooks/handlers.h"
 #include "shim/hooks/hooked.h"
@@ -11,18 +12,18 @@
 namespace parkade::shim {
 namespace {
 
-// Descriptors are of whole pages.
-CUdeviceptr EndOfPages(const AllocationView& a) {
-  const CUdeviceptr page = CUdeviceptr(sysconf(_SC_PAGESIZE));
-  return (a.base + a.bytes + page - 1) / page * page;
-}
+constexpr CUdeviceptr kGpuPage = 2 << 20;
+
+// Where descriptors of the allocation may end: with the page of the GPU that its last byte is in
+// (580), which no other range of the heap has a part of.
+CUdeviceptr EndOfPages(const AllocationView& a) { return RoundUp(a.base + a.bytes, kGpuPage); }
 
 // Whether the driver goes on to look at the memory.
 bool AreSound(const void* handle, CUdeviceptr ptr, size_t bytes, CUmemRangeHandleType type,
               unsigned long long flags) {
   const size_t page = size_t(sysconf(_SC_PAGESIZE));
   return handle != nullptr && type == CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD && bytes != 0 &&
-         bytes % page == 0 && ptr % page == 0 &&
+         bytes % page == 0 && ptr % page == 0 && ptr + bytes > ptr &&
          (flags & ~uint64_t(CU_MEM_RANGE_FLAG_DMA_BUF_MAPPING_TYPE_PCIE)) == 0;
 }
 

@@ -101,6 +101,11 @@ def report(bare, parked, allowed, least):
     harness.holds(len(allowed) <= MOST, f"at most {MOST} differences: {len(allowed)}")
     harness.equal(parked.names, bare.names, "cases under the shim")
     harness.equal(bare.ended() + parked.ended(), [], "cases that ended the program")
+    lost = [name for name in bare.names if bare.lines[name].startswith("LOST")]
+    harness.holds(harness.ON_CARD or not lost, f"no case ends its process: {lost}")
+    harness.holds(len(bare.names) - len(lost) >= least, f"at least {least} cases answered; lost: {lost}")
     wrong = compare(bare, parked, allowed)
     harness.holds(not wrong, "\n" + "\n".join(wrong))
+    for name in lost:
+        print(f"{name}: lost with the shim and without")
     return f"{len(bare.names)} cases, {len(allowed)} differences that docs/semantics.md allows"

@@ -25,7 +25,8 @@ class Answer {
 };
 
 // A call at the edge of what the driver allows. It leaves nothing behind; the primary context of
-// device 0 is current before and after.
+// device 0 is current before and after. None makes the GPU touch an address that is not mapped,
+// whatever the driver answers: its fault would end the context.
 struct Case {
   const char* name;
   void (*run)(Answer&);

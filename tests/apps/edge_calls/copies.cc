@@ -85,8 +85,8 @@ const Case kCases[] = {
     {"copy_huge",
      [](Answer& a) {
        const Memory m(kMiddle), n(kMiddle);
-       a.Code("in", cuMemcpyHtoD(m, from_host, SIZE_MAX));
-       a.Code("between", cuMemcpyDtoD(m, n, SIZE_MAX));
+       a.Code("in", cuMemcpyHtoD(m, from_host, size_t(1) << 40));
+       a.Code("between", cuMemcpyDtoD(m, n, size_t(1) << 40));
      }},
     {"copy_freed",
      [](Answer& a) {
@@ -212,7 +212,7 @@ const Case kCases[] = {
        box = Box(m, n, 4, 9);
        a.Code("too_deep", cuMemcpy3D(&box));
        box = Box(m, n, 4, 0);
-       a.Code("flat", cuMemcpy3D(&box)).Code("null", cuMemcpy3D(nullptr));
+       a.Code("flat", cuMemcpy3D(&box));
      }},
 };
 

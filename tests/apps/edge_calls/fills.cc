@@ -35,11 +35,11 @@ const Case kCases[] = {
        const Memory m(kSmall);
        a.Code(cuMemsetD8(m, 1, 3 * 4096)).Code(cuMemsetD8(m + 3 * 4096, 1, 1));
      }},
-    {"fill_to_size_max",
+    // Not to SIZE_MAX: there the driver (580) does not look, and the GPU faults.
+    {"fill_far_past_the_end",
      [](Answer& a) {
        const Memory m(kMiddle);
-       a.Code(cuMemsetD8(m, 1, SIZE_MAX)).Code(cuMemsetD32(m, 1, SIZE_MAX));
-       a.Code(cuMemsetD32(m, 1, SIZE_MAX / 4));
+       a.Code(cuMemsetD8(m, 1, size_t(1) << 40)).Code(cuMemsetD32(m, 1, size_t(1) << 38));
      }},
     {"fill_nothing",
      [](Answer& a) {
@@ -107,11 +107,6 @@ const Case kCases[] = {
      [](Answer& a) {
        const Memory m(4096);
        a.Code(cuMemsetD2D16(m, 511, 1, 10, 4));
-     }},
-    {"fill_rows_huge",
-     [](Answer& a) {
-       const Memory m(4096);
-       a.Code(cuMemsetD2D8(m, SIZE_MAX, 1, 10, 4)).Code(cuMemsetD2D8(m, 512, 1, 10, SIZE_MAX));
      }},
 };
 

@@ -6,9 +6,15 @@
 //   edge_calls --list        their names
 //   edge_calls --from NAME   that case and those behind it
 //   edge_calls --watch       what queries say of some allocations, once for each line of input
+//
+// A fault of the GPU takes the context and all that is in it. So children run the cases, and where
+// one ends early its case is said to be LOST and the next child goes on behind it.
+#include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <vector>
 
@@ -29,18 +35,48 @@ std::vector<Case> AllCases() {
   return all;
 }
 
-// Whether the context still works after a case: its error would stick.
-void CheckContext(Answer& answer) {
-  const CUresult state = cuCtxSynchronize();
-  if (state != CUDA_SUCCESS) answer.Code("context", state);
-}
-
-void Run(const Case& c) {
+// Whether the context still works after the case: its error would stick.
+bool Run(const Case& c) {
   Must(cuCtxSetCurrent(PrimaryContext()), "cuCtxSetCurrent");
   Answer answer;
   c.run(answer);
-  CheckContext(answer);
+  const CUresult state = cuCtxSynchronize();
+  if (state != CUDA_SUCCESS) answer.Code("context", state);
   printf("%s: %s\n", c.name, answer.text().c_str());
+  return state == CUDA_SUCCESS;
+}
+
+// Runs the cases from `*at` on and keeps it at the one that has no line yet.
+[[noreturn]] void RunAsChild(const std::vector<Case>& cases, volatile size_t* at) {
+  bool works = true;
+  while (works && *at < cases.size()) {
+    works = Run(cases[*at]);
+    *at = *at + 1;
+  }
+  exit(0);
+}
+
+// Makes no call of CUDA itself, for none may be made on both sides of a fork.
+int RunFrom(const std::vector<Case>& cases, size_t first) {
+  void* shared =
+      mmap(nullptr, sizeof(size_t), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (shared == MAP_FAILED) return 71;
+  auto* at = static_cast<volatile size_t*>(shared);
+  *at = first;
+  int result = 0;
+  while (*at < cases.size()) {
+    const size_t began = *at;
+    const pid_t child = fork();
+    if (child == 0) RunAsChild(cases, at);
+    int status = 0;
+    if (child < 0 || waitpid(child, &status, 0) != child) return 71;
+    if (*at == cases.size() || (status == 0 && *at > began)) continue;
+    printf("%s: LOST %s=%d\n", cases[*at].name, WIFSIGNALED(status) ? "signal" : "exit",
+           WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+    *at = *at + 1;
+    result = 1;
+  }
+  return result;
 }
 
 }  // namespace
@@ -54,13 +90,12 @@ int main(int argc, char** argv) {
     return 64;
   }
   if (strcmp(verb, "--watch") == 0) return Watch();
-  for (const Case& c : AllCases()) {
-    if (strcmp(verb, "--list") == 0) {
-      puts(c.name);
-    } else if (from == nullptr || strcmp(from, c.name) == 0) {
-      from = nullptr;
-      Run(c);
-    }
+  const std::vector<Case> cases = AllCases();
+  if (strcmp(verb, "--list") == 0) {
+    for (const Case& c : cases) puts(c.name);
+    return 0;
   }
-  return from == nullptr ? 0 : 64;
+  size_t first = 0;
+  while (from != nullptr && first < cases.size() && strcmp(from, cases[first].name) != 0) ++first;
+  return first < cases.size() ? RunFrom(cases, first) : 64;
 }

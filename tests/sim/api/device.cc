@@ -123,6 +123,7 @@ CUresult cuDeviceGetUuid_v2(CUuuid* uuid, CUdevice gpu) {
 CUresult cuDeviceTotalMem_v2(size_t* bytes, CUdevice gpu) {
   return Call<"cuDeviceTotalMem_v2">([&] {
     if (bytes == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    *bytes = 0;  // whatever comes
     if (!Known(gpu)) return CUDA_ERROR_INVALID_DEVICE;
     *bytes = Sim().settings.gpu_bytes;
     return CUDA_SUCCESS;

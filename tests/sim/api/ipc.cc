@@ -120,13 +120,14 @@ CUresult cuMemGetHandleForAddressRange(void* out, CUdeviceptr at, size_t bytes,
   return CallIn<"cuMemGetHandleForAddressRange">([&](Context&) {
     // Addresses and lengths are of whole host pages, as cuda.h says.
     if (out == nullptr || type != CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD || bytes == 0 ||
-        at % 4_KiB != 0 || bytes % 4_KiB != 0 ||
+        at % 4_KiB != 0 || bytes % 4_KiB != 0 || at == 0 || at + bytes < at ||
         (flags & ~uint64_t(CU_MEM_RANGE_FLAG_DMA_BUF_MAPPING_TYPE_PCIE)) != 0)
       return CUDA_ERROR_INVALID_VALUE;
     AddressSpace& addresses = Sim().addresses;
     const auto found = addresses.Find(at);
-    // The last page of an allocation counts whole.
-    const Bytes left = found ? RoundUp(found->range.base + found->range.bytes, 4_KiB) - at : 0;
+    // The last page of the GPU counts whole.
+    const Bytes left =
+        found ? found->range.base + RoundUp(found->range.bytes, kGranularity) - at : 0;
     if (!found || bytes > left ||
         (found->mapping && addresses.Check(at, bytes, false) != AddressSpace::Touch::kFine)) {
       *static_cast<int*>(out) = -1;

@@ -49,12 +49,13 @@ CUresult cuMemAllocPitch_v2(CUdeviceptr* out, size_t* pitch, size_t width, size_
   if (out != nullptr) *out = 0;
   if (pitch != nullptr) *pitch = 0;
   return CallIn<"cuMemAllocPitch_v2">([&](Context& context) {
-    if (pitch == nullptr || (element_bytes != 4 && element_bytes != 8 && element_bytes != 16))
-      return CUDA_ERROR_INVALID_VALUE;
+    // A width that no row can hold comes out as none.
     const Bytes row = RoundUp(width, 512);
-    const CUresult result = Allocate(context, RangeKind::kNative, row * height, out);
-    if (result == CUDA_SUCCESS) *pitch = row;
-    return result;
+    if (out == nullptr || pitch == nullptr || row == 0 || height == 0 ||
+        (element_bytes != 4 && element_bytes != 8 && element_bytes != 16))
+      return CUDA_ERROR_INVALID_VALUE;
+    *pitch = row;  // and stays where there is no such memory
+    return Allocate(context, RangeKind::kNative, row * height, out);
   });
 }
 

@@ -1,4 +1,6 @@
 // Native memory: allocation, its edge answers, copies and fills.
+#include <unistd.h>
+
 #include <numeric>
 
 #include "tests/unit/sim/gpu.h"
@@ -14,6 +16,39 @@ TEST_CASE("edge calls answer as the driver does") {
   const Buffer buffer(4_MiB);
   REQUIRE(cuMemFree(buffer.at() + 256) == CUDA_ERROR_INVALID_VALUE);
   REQUIRE(cuMemAlloc(&at, Bytes(1) << 45) == CUDA_ERROR_OUT_OF_MEMORY);
+  size_t bytes = 77;
+  REQUIRE(cuDeviceTotalMem(&bytes, 99) == CUDA_ERROR_INVALID_DEVICE);
+  REQUIRE(bytes == 0);
+}
+
+TEST_CASE("the pitch is written before memory is looked for") {
+  const Gpu gpu;
+  CUdeviceptr at = 1;
+  size_t pitch = 77;
+  REQUIRE(cuMemAllocPitch(&at, &pitch, 1000, Bytes(1) << 40, 4) == CUDA_ERROR_OUT_OF_MEMORY);
+  REQUIRE(at == 0);
+  REQUIRE(pitch == 1024);
+  REQUIRE(cuMemAllocPitch(&at, &pitch, 1000, 0, 4) == CUDA_ERROR_INVALID_VALUE);
+  REQUIRE(pitch == 0);
+}
+
+TEST_CASE("a dma-buf may end with the last page of the GPU") {
+  const Gpu gpu;
+  constexpr auto kType = CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD;
+  const Buffer buffer(2_MiB + 100);
+  int fd = -5;
+  REQUIRE(cuMemGetHandleForAddressRange(&fd, buffer.at(), 4_MiB, kType, 0) == CUDA_SUCCESS);
+  REQUIRE(fd >= 0);
+  close(fd);
+  REQUIRE(cuMemGetHandleForAddressRange(&fd, buffer.at(), 4_MiB + 4_KiB, kType, 0) ==
+          CUDA_ERROR_INVALID_VALUE);
+  REQUIRE(fd == -1);
+  // Neither looks at memory.
+  fd = -5;
+  REQUIRE(cuMemGetHandleForAddressRange(&fd, buffer.at(), SIZE_MAX - 4095, kType, 0) ==
+          CUDA_ERROR_INVALID_VALUE);
+  REQUIRE(cuMemGetHandleForAddressRange(&fd, 0, 2_MiB, kType, 0) == CUDA_ERROR_INVALID_VALUE);
+  REQUIRE(fd == -5);
 }
 
 TEST_CASE("calls without a context or before cuInit are refused") {

@@ -241,6 +241,11 @@ TEST_CASE("a pitched allocation has rows of the device's alignment") {
   CHECK(Attribute<size_t>(CU_POINTER_ATTRIBUTE_RANGE_SIZE, p) == pitch * 3);
   CHECK(cuMemFree_v2(p) == CUDA_SUCCESS);
   CHECK(cuMemAllocPitch_v2(&p, &pitch, SIZE_MAX - 5, 2, 4) != CUDA_SUCCESS);
+  CHECK(pitch == 0);
+  // As native: the pitch is there where the memory is not.
+  CHECK(cuMemAllocPitch_v2(&p, &pitch, 1000, size_t(1) << 40, 4) == CUDA_ERROR_OUT_OF_MEMORY);
+  CHECK(p == 0);
+  CHECK(pitch == 1024);
 }
 
 TEST_CASE("memory of a communication library stays native and is counted") {
@@ -339,6 +344,25 @@ TEST_CASE("memory behind a dma-buf is held and said to be") {
   CHECK(parkade_test_held_bytes() == 2 << 20);
   CHECK(cuMemFree_v2(p) == CUDA_SUCCESS);
   CHECK(parkade_test_held_bytes() == 0);
+}
+
+TEST_CASE("a descriptor may end with the page of the GPU that its allocation ends in") {
+  Context context;
+  constexpr auto kType = CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD;
+  CUdeviceptr p = 0;
+  REQUIRE(cuMemAlloc_v2(&p, (2 << 20) + 100) == CUDA_SUCCESS);
+  const size_t bytes = ((p + (2 << 20) + 99) / (2 << 20) + 1) * (2 << 20) - p;
+  int fd = -5;
+  REQUIRE(cuMemGetHandleForAddressRange(&fd, p, bytes, kType, 0) == CUDA_SUCCESS);
+  CHECK(fd >= 0);
+  close(fd);
+  CHECK(cuMemGetHandleForAddressRange(&fd, p, bytes + 4096, kType, 0) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(fd == -1);
+  fd = -5;  // what no range can be is refused before the memory is looked at
+  CHECK(cuMemGetHandleForAddressRange(&fd, p, SIZE_MAX - 4095, kType, 0) ==
+        CUDA_ERROR_INVALID_VALUE);
+  CHECK(fd == -5);
+  CHECK(cuMemFree_v2(p) == CUDA_SUCCESS);
 }
 
 TEST_CASE("freeing in stream order frees memory of the heap too") {
