@@ -97,6 +97,10 @@ CUresult OnPointerGetAttributes(Call<decltype(cuPointerGetAttributes)> call, uns
 // Gated. Of the heap's memory SYNC_MEMOPS is kept here, and all of its context obeys it.
 CUresult OnPointerSetAttribute(Call<decltype(cuPointerSetAttribute)> call, const void* value,
                                CUpointer_attribute attribute, CUdeviceptr ptr);
+// Neither knows native device memory, as both do virtual memory. The first is gated.
+CUresult OnMemHostGetDevicePointer(Call<decltype(cuMemHostGetDevicePointer_v2)> call,
+                                   CUdeviceptr* out, void* host, unsigned flags);
+CUresult OnMemHostGetFlags(Call<decltype(cuMemHostGetFlags)> call, unsigned* flags, void* host);
 CUresult OnMemGetAddressRange(Call<decltype(cuMemGetAddressRange_v2)> call, CUdeviceptr* base,
                               size_t* bytes, CUdeviceptr ptr);
 CUresult OnMemRetainAllocationHandle(Call<decltype(cuMemRetainAllocationHandle)> call,

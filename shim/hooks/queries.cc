@@ -89,6 +89,13 @@ Place Look(Parts* parts, CUdeviceptr ptr) {
   return parts == nullptr ? Place{} : PlaceOf(*parts, ptr);
 }
 
+// What to ask the driver of, where it is to know host memory alone.
+void* HostAddress(const void* caller, void* host) {
+  const auto ptr = reinterpret_cast<CUdeviceptr>(host);
+  const bool other = Look(PartsFor(caller), ptr).kind == Place::Kind::kOther;
+  return other ? host : reinterpret_cast<void*>(kNowhere);
+}
+
 // Memory that the application maps itself: the driver knows all about it, but while it is out. Null
 // where there is none to speak of.
 VirtualMemory* MappedBy(Parts* parts) {
@@ -206,6 +213,17 @@ CUresult OnMemGetAddressRange(Call<decltype(cuMemGetAddressRange_v2)> call, CUde
   if (base != nullptr) *base = place.allocation.base;
   if (bytes != nullptr) *bytes = place.allocation.bytes;
   return CUDA_SUCCESS;
+}
+
+CUresult OnMemHostGetDevicePointer(Call<decltype(cuMemHostGetDevicePointer_v2)> call,
+                                   CUdeviceptr* out, void* host, unsigned flags) {
+  const GatePass pass;
+  if (!pass) return kNoPass;
+  return call.real(out, HostAddress(call.caller, host), flags);
+}
+
+CUresult OnMemHostGetFlags(Call<decltype(cuMemHostGetFlags)> call, unsigned* flags, void* host) {
+  return call.real(flags, HostAddress(call.caller, host));
 }
 
 // Native memory has no handle. One given out here would keep the bytes in HBM through a pause.

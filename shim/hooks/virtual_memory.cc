@@ -122,13 +122,18 @@ CUresult OnMemGetAccess(Call<decltype(cuMemGetAccess)> call, unsigned long long*
       parts->driver.device_get_count(&devices) != CUDA_SUCCESS) {
     return call.real(flags, location, at);
   }
-  if (PlaceOf(*parts, at).kind == Place::Kind::kNothing) {
+  const bool known =
+      location->type == CU_MEM_LOCATION_TYPE_DEVICE && location->id >= 0 && location->id < devices;
+  const Place place = PlaceOf(*parts, at);
+  if (place.kind == Place::Kind::kNothing || (place.kind == Place::Kind::kOurs && !known)) {
     return call.real(flags, location, kNowhere);
+  }
+  if (place.kind == Place::Kind::kOurs) {
+    *flags = 0;  // as for all memory that was not mapped by cuMemMap (580)
+    return CUDA_SUCCESS;
   }
   const auto missing = parts->heap.virtual_memory().MissingAccess(at, *location);
   if (!missing) return call.real(flags, location, at);
-  const bool known =
-      location->type == CU_MEM_LOCATION_TYPE_DEVICE && location->id >= 0 && location->id < devices;
   if (!known) return CUDA_ERROR_INVALID_VALUE;
   *flags = *missing;
   return CUDA_SUCCESS;

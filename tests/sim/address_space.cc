@@ -195,8 +195,8 @@ CUresult AddressSpace::GetAccess(Address at, int gpu, unsigned long long* flags)
   const auto found = Find(at);
   if (!found || (!found->mapping && found->range.memory == nullptr))
     return CUDA_ERROR_INVALID_VALUE;
-  *flags = found->mapping ? found->mapping->access[size_t(gpu)]
-                          : unsigned(CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+  // None for what was not mapped by cuMemMap, though all of it can be used (580).
+  *flags = found->mapping ? found->mapping->access[size_t(gpu)] : 0u;
   return CUDA_SUCCESS;
 }
 

@@ -36,6 +36,12 @@ bool CanPin(const void* host, Bytes bytes) {
   return madvise(reinterpret_cast<void*>(first), end - first, MADV_POPULATE_READ) == 0;
 }
 
+// Memory mapped by cuMemMap, which passes for host memory here (580).
+bool IsVirtual(const void* host) {
+  const auto found = Sim().addresses.Find(HostAddress(host));
+  return found && found->mapping;
+}
+
 // The pinned or registered range around `host`, or nothing.
 std::optional<Range> Known(const void* host) {
   const auto found = Sim().addresses.Find(HostAddress(host));
@@ -100,7 +106,11 @@ CUresult cuMemHostUnregister(void* host) {
 
 CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr* out, void* host, unsigned flags) {
   return CallIn<"cuMemHostGetDevicePointer_v2">([&](Context&) {
-    if (out == nullptr || flags != 0 || !Known(host)) return CUDA_ERROR_INVALID_VALUE;
+    if (out == nullptr || flags != 0) return CUDA_ERROR_INVALID_VALUE;
+    if (!Known(host) && !IsVirtual(host)) {
+      *out = 0;
+      return CUDA_ERROR_INVALID_VALUE;
+    }
     *out = HostAddress(host);
     return CUDA_SUCCESS;
   });
@@ -109,8 +119,8 @@ CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr* out, void* host, unsigned fla
 CUresult cuMemHostGetFlags(unsigned* flags, void* host) {
   return CallIn<"cuMemHostGetFlags">([&](Context&) {
     const auto range = Known(host);
-    if (flags == nullptr || !range) return CUDA_ERROR_INVALID_VALUE;
-    *flags = range->flags;
+    if (flags == nullptr || (!range && !IsVirtual(host))) return CUDA_ERROR_INVALID_VALUE;
+    *flags = range ? range->flags : CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP;
     return CUDA_SUCCESS;
   });
 }

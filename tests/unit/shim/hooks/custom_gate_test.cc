@@ -130,6 +130,15 @@ const std::map<std::string, Handled>& Table() {
        {kWaits, [](World& w) { cuMemMapArrayAsync_ptsz(nullptr, 0, w.stream); }}},
       {"cuMulticastBindMem", {kWaits, [](World&) { cuMulticastBindMem(0, 0, 0, 0, kBytes, 0); }}},
       {"cuMulticastBindAddr", {kWaits, [](World&) { cuMulticastBindAddr(0, 0, 0, kBytes, 0); }}},
+      {"cuMemHostGetDevicePointer_v2",
+       {kWaits,
+        [](World& w) { cuMemHostGetDevicePointer_v2(&p, reinterpret_cast<void*>(w.memory), 0); }}},
+      {"cuMemHostGetFlags",
+       {kPasses,
+        [](World& w) {
+          unsigned flags = 0;
+          cuMemHostGetFlags(&flags, reinterpret_cast<void*>(w.memory));
+        }}},
       {"cuMemGetAccess",
        {kPasses,
         [](World& w) {

@@ -129,6 +129,26 @@ TEST_CASE("edge calls of virtual memory management have the driver's own answers
   CHECK(cuMemsetD8_v2(r.base, 1, kBytes) == CUDA_ERROR_INVALID_VALUE);
 }
 
+TEST_CASE("what is true of virtual memory alone is not said of an allocation") {
+  const Reserved r;
+  CUdeviceptr p = 0, mapped = 7;
+  REQUIRE(cuMemAlloc_v2(&p, 4096) == CUDA_SUCCESS);
+  unsigned flags = 77;
+  CHECK(cuMemHostGetFlags(&flags, reinterpret_cast<void*>(p)) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(flags == 77);
+  CHECK(cuMemHostGetDevicePointer_v2(&mapped, reinterpret_cast<void*>(p), 0) ==
+        CUDA_ERROR_INVALID_VALUE);
+  CHECK(mapped == 0);
+  unsigned long long access = 77;
+  CUmemLocation location{};
+  location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  CHECK(cuMemGetAccess(&access, &location, p) == CUDA_SUCCESS);
+  CHECK(access == 0);
+  location.id = 99;
+  CHECK(cuMemGetAccess(&access, &location, p) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(cuMemFree_v2(p) == CUDA_SUCCESS);
+}
+
 TEST_CASE("memory of the heap is out of reach of these calls") {
   const Reserved r;
   CUdeviceptr p = 0;
