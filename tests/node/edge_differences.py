@@ -78,6 +78,8 @@ def compare(bare, parked, allowed):
                 wrong.append(f"{name}: {word} {value}, under the shim {other}")
     for d in allowed:
         for case in set(d.cases.split()) - d.happened:
+            if not harness.ON_CARD and "NOT_SUPPORTED" in bare.lines.get(case, ""):
+                continue  # the simulated driver has no such call
             wrong.append(f"{TABLE.name} lists a difference of {case} that does not happen")
     return wrong
 

@@ -55,6 +55,11 @@ Address HostAddress(const void* host) { return reinterpret_cast<Address>(host); 
 CUresult ReadSide(CUmemorytype type, const void* host, CUdeviceptr device, Bytes x, Bytes y,
                   Bytes pitch, Area* area, Side* side) {
   if (type == CU_MEMORYTYPE_ARRAY) return CUDA_ERROR_NOT_SUPPORTED;
+  if (type != CU_MEMORYTYPE_HOST && type != CU_MEMORYTYPE_DEVICE && type != CU_MEMORYTYPE_UNIFIED) {
+    // A type that is none goes unnoticed where memory is mapped by cuMemMap (580).
+    const auto found = Sim().addresses.Find(device);
+    if (!found || !found->mapping) return CUDA_ERROR_INVALID_VALUE;
+  }
   const bool on_host = type == CU_MEMORYTYPE_HOST;
   *side = on_host ? Side::kHost : type == CU_MEMORYTYPE_DEVICE ? Side::kDevice : Side::kAny;
   *area = {(on_host ? HostAddress(host) : device) + y * pitch + x, pitch};

@@ -25,9 +25,17 @@ Task TaskOf(const Fill& fill) {
   return [fill] { return RunFill(fill.to, fill.width, fill.rows, fill.value, fill.unit_bytes); };
 }
 
-CUresult Async(Context& context, const Fill& fill, CUstream stream) {
-  if (auto r = Check(fill); r != CUDA_SUCCESS) return r;
-  return Enqueue(context, stream, CU_GRAPH_NODE_TYPE_MEMSET, TaskOf(fill));
+CUresult Async(Context& context, const Fill& fill, CUstream handle) {
+  std::shared_ptr<Stream> stream;
+  Captures::Status seen;
+  if (handle != nullptr && FindStream(context, handle, &stream) == CUDA_SUCCESS) {
+    (void)Sim().captures.Look(*stream, &seen);
+  }
+  // Into a graph a fill goes unchecked (580).
+  if (seen.status != CU_STREAM_CAPTURE_STATUS_ACTIVE) {
+    if (auto r = Check(fill); r != CUDA_SUCCESS) return r;
+  }
+  return Enqueue(context, handle, CU_GRAPH_NODE_TYPE_MEMSET, TaskOf(fill));
 }
 
 // The synchronous form is a legacy-stream call.
