@@ -4,7 +4,7 @@ answered by one line. It reaches the driver by ctypes.
   alloc DEVICE BYTES   "allocated INDEX"
   enable USER OWNER    "CODE"
   disable USER OWNER   "CODE"
-  access INDEX DEVICE  "none" or "full"
+  access INDEX DEVICE  "none" or "full", as the driver has it: an allocation has none to speak of
   fill INDEX BYTE      "filled", by a copy from the host
   copy FROM TO         "copied", across devices where they differ
   check INDEX BYTE     "right" or "wrong"
@@ -13,7 +13,7 @@ answered by one line. It reaches the driver by ctypes.
 import ctypes
 import sys
 
-from cuda_driver import allocate, check, load, retain, serve
+from cuda_driver import allocate, check, load, retain, serve, unhooked
 
 FULL = 3  # CU_MEM_ACCESS_FLAGS_PROT_READWRITE
 
@@ -32,6 +32,8 @@ class Program:
             sys.exit(0)
         self.contexts = [retain(self.cuda, ordinal) for ordinal in range(2)]
         self.buffers = []
+        question = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint64)
+        self.get_access = question(unhooked(self.cuda, "cuMemGetAccess"))
 
     def use(self, device):
         check(self.cuda.cuCtxSetCurrent(self.contexts[int(device)]), "cuCtxSetCurrent")
@@ -51,7 +53,8 @@ class Program:
 
     def access(self, index, device):
         flags, location = ctypes.c_ulonglong(), Location(1, int(device))
-        check(self.cuda.cuMemGetAccess(ctypes.byref(flags), ctypes.byref(location), self.buffers[int(index)][0]), "cuMemGetAccess")
+        address = self.buffers[int(index)][0]
+        check(self.get_access(ctypes.byref(flags), ctypes.byref(location), address), "cuMemGetAccess")
         return "full" if flags.value == FULL else "none"
 
     def fill(self, index, byte):
