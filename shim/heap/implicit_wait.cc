@@ -14,7 +14,7 @@ namespace {
 constexpr size_t kLeast = 2;
 // A free takes a spare, and an allocation makes one, so that neither pays for both. All that a
 // program frees in one go beyond these waits for their replacement. They share the one block.
-constexpr size_t kMost = 256;
+constexpr size_t kMost = 16;
 constexpr Bytes kSpareBytes = 4_KiB;
 
 }  // namespace
