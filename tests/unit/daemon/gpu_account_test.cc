@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <catch2/catch.hpp>
+#include <memory>
 #include <thread>
 
 #include "daemon/status.h"
@@ -31,15 +32,20 @@ struct Gpu {
   std::atomic<int> looks{0};
 };
 
-// A resume whose processes hold `resident`.
+// A resume whose processes hold `resident`. Others may ask about it a moment after it has ended.
 struct Resume {
+  struct Processes {
+    std::atomic<Bytes> resident{0};
+    std::atomic<bool> ended{false};
+  };
   explicit Resume(GpuAccount& account)
-      : booking(account, {[this] {
-                            return ByGpu{{"g", resident.load()}};
+      : booking(account, {[asked = processes] {
+                            return ByGpu{{"g", asked->resident.load()}};
                           },
-                          [this] { return ended.load(); }}) {}
-  std::atomic<Bytes> resident{0};
-  std::atomic<bool> ended{false};
+                          [asked = processes] { return asked->ended.load(); }}) {}
+  const std::shared_ptr<Processes> processes = std::make_shared<Processes>();
+  std::atomic<Bytes>& resident = processes->resident;
+  std::atomic<bool>& ended = processes->ended;
   GpuAccount::Booking booking;
 };
 
