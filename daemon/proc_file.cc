@@ -1,9 +1,10 @@
-// Reads in one go: the kernel renders such a file at the first read.
+// Reads a file to its end, in as many pieces as it takes.
 #include "daemon/proc_file.h"
 
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 
 #include "common/fd.h"
@@ -16,13 +17,16 @@ std::string ReadProcFile(const std::string& path, size_t most) {
   const Fd fd(open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
   std::string text;
   if (!fd) return text;
-  text.resize(most);
+  // One read has all of a file of usual size, as the kernel renders it; the table of mounts may
+  // have megabytes, which are not to be had and filled for every few lines.
+  constexpr size_t kUsual = 64 << 10;
   size_t got = 0;
-  while (got < most) {
-    const ssize_t n = read(fd.get(), text.data() + got, most - got);
+  for (bool more = true; more && got < most;) {
+    if (got == text.size()) text.resize(std::min(most, std::max(kUsual, 2 * got)));
+    const ssize_t n = read(fd.get(), text.data() + got, text.size() - got);
     if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) break;
-    got += size_t(n);
+    more = n > 0;
+    if (more) got += size_t(n);
   }
   text.resize(got);
   return text;

@@ -1,7 +1,6 @@
 """What a process holds of the system, as /proc says, and whether it grows; shared by scenarios."""
 
 import pathlib
-from statistics import median
 
 # After all was freed and given back the same is held again, but for what the C library's allocator
 # keeps in its free lists, and for stacks of threads that are kept for the next.
@@ -25,23 +24,13 @@ def of(pid, folders=()):
     }
 
 
-# Of these a library may take more once, at any time, and keep it. What leaks goes on growing.
-MAY_STEP = ("ranges", "address_bytes", "resident_bytes")
-
-
 def growth(samples):
-    """How much more the last third of the samples shows at its least than the first third at its most; of what may step,
-    twice the smaller of the two steps from third to third, by their medians, where that is less."""
+    """How much more the last third of the samples shows at its least than the first third at its most."""
     third = max(1, len(samples) // 3)
-    thirds = samples[:third], samples[third:-third] or samples[-third:], samples[-third:]
-    found = {}
-    for key in samples[0]:
-        first, middle, last = ([sample[key] for sample in part] for part in thirds)
-        found[key] = min(last) - max(first)
-        if key in MAY_STEP:
-            steps = median(middle) - median(first), median(last) - median(middle)
-            found[key] = min(found[key], 2 * min(steps))
-    return found
+    return {
+        key: min(s[key] for s in samples[-third:]) - max(s[key] for s in samples[:third])
+        for key in samples[0]
+    }
 
 
 def check(name, samples):
