@@ -32,6 +32,10 @@ struct Extent {
   Bytes bytes;
 };
 
+inline bool SameLocation(const CUmemLocation& a, const CUmemLocation& b) {
+  return a.type == b.type && a.id == b.id;
+}
+
 // A place where the application has mapped a handle of its own, or the shim for the time of a move.
 struct Mapping {
   CUdeviceptr at;

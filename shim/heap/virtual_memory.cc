@@ -10,14 +10,11 @@
 namespace parkade::shim {
 namespace {
 
-bool Same(const CUmemLocation& a, const CUmemLocation& b) {
-  return a.type == b.type && a.id == b.id;
-}
-
 // As the driver: a location that is named again gets what is said now.
 void Merge(std::vector<CUmemAccessDesc>& access, std::span<const CUmemAccessDesc> news) {
   for (const CUmemAccessDesc& desc : news) {
-    std::erase_if(access, [&](const auto& known) { return Same(known.location, desc.location); });
+    std::erase_if(access,
+                  [&](const auto& known) { return SameLocation(known.location, desc.location); });
     if (desc.flags != CU_MEM_ACCESS_FLAGS_PROT_NONE) access.push_back(desc);
   }
 }
@@ -116,15 +113,13 @@ CUresult VirtualMemory::Unmap(CUdeviceptr at, size_t bytes) {
     }
     if (cut && some_out) return CUDA_ERROR_INVALID_VALUE;
     // Out of the table before the driver does it, since the place may be used again after that.
-    for (const auto& [place, memory] : cut ? std::vector<Mapped>() : places) {
-      auto& mappings = memory->adopted->mappings;
-      const auto it = std::find_if(mappings.begin(), mappings.end(),
-                                   [place = place](const Mapping& m) { return m.at == place; });
-      taken.emplace_back(memory, std::move(*it));
-      mappings.erase(it);
-      places_.erase(place);
-      ++memory->calls;
-      covered += memory->bytes;
+    for (const Mapped& place : cut ? std::vector<Mapped>() : places) {
+      taken.emplace_back(place.memory, std::move(place.mapping()));
+      std::erase_if(place.memory->adopted->mappings,
+                    [&place](const Mapping& m) { return m.at == place.at; });
+      places_.erase(place.at);
+      ++place.memory->calls;
+      covered += place.memory->bytes;
     }
   }
   CUresult r = CUDA_SUCCESS;
@@ -163,11 +158,9 @@ CUresult VirtualMemory::SetAccess(CUdeviceptr at, size_t bytes, const CUmemAcces
   {
     MutexLock lock(mu_);
     for (const Mapped& place : MappedIn(at, bytes)) {
-      for (Mapping& mapping : place.memory->adopted->mappings) {
-        if (mapping.at != place.at) continue;
-        Merge(mapping.access, {access, count});
-        place.memory->may_hold_bytes |= !mapping.access.empty();
-      }
+      Mapping& mapping = place.mapping();
+      Merge(mapping.access, {access, count});
+      place.memory->may_hold_bytes |= !mapping.access.empty();
       changed.push_back(place.memory->handle);
     }
   }
@@ -212,6 +205,12 @@ VirtualMemory::Memory* VirtualMemory::FindSettled(Handle handle) {
     // Like a thread at a closed gate: the move has deadlines of its own.
     settled_.WaitUntil(mu_, Deadline::Never());
   }
+}
+
+Mapping& VirtualMemory::Mapped::mapping() const {
+  auto& mappings = memory->adopted->mappings;
+  return *std::find_if(mappings.begin(), mappings.end(),
+                       [this](const Mapping& m) { return m.at == at; });
 }
 
 std::optional<VirtualMemory::Mapped> VirtualMemory::MappedAt(CUdeviceptr at) const {

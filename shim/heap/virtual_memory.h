@@ -118,6 +118,7 @@ class VirtualMemory {
   struct Mapped {
     CUdeviceptr at;
     Memory* memory;
+    Mapping& mapping() const;  // under mu_
   };
 
   Memory* Find(Handle handle) const REQUIRES(mu_);

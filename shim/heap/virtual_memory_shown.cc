@@ -45,19 +45,14 @@ std::optional<PointerAnswers::Answer> VirtualMemory::Ask(CUdeviceptr at,
   const auto place = MappedAt(at);
   if (!place) return std::nullopt;
   const Memory& memory = *place->memory;
-  for (const Mapping& mapping : memory.adopted->mappings) {
-    if (mapping.at != place->at) continue;
-    // The driver numbers a mapping anew whenever it is made again.
-    if (attribute == CU_POINTER_ATTRIBUTE_BUFFER_ID) return Said(kOurBufferIds | mapping.number);
-    if (attribute == CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID) {
-      return Said(kOurBufferIds | memory.number);
-    }
-    if (mapping.answers == nullptr) return std::nullopt;
-    if (attribute == CU_POINTER_ATTRIBUTE_DEVICE_POINTER) return Said(at);
-    if (const auto kept = mapping.answers->Find(attribute)) return kept;
-    return PointerAnswers::Answer{CUDA_ERROR_INVALID_VALUE, 0, {}};
-  }
-  return std::nullopt;
+  const Mapping& mapping = place->mapping();
+  // The driver numbers a mapping anew whenever it is made again.
+  if (attribute == CU_POINTER_ATTRIBUTE_BUFFER_ID) return Said(kOurBufferIds | mapping.number);
+  if (attribute == CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID) return Said(kOurBufferIds | memory.number);
+  if (mapping.answers == nullptr) return std::nullopt;
+  if (attribute == CU_POINTER_ATTRIBUTE_DEVICE_POINTER) return Said(at);
+  if (const auto kept = mapping.answers->Find(attribute)) return kept;
+  return PointerAnswers::Answer{CUDA_ERROR_INVALID_VALUE, 0, {}};
 }
 
 std::optional<VirtualMemory::Span> VirtualMemory::FindMissing(CUdeviceptr at) const {
@@ -77,12 +72,8 @@ std::optional<unsigned long long> VirtualMemory::MissingAccess(
   MutexLock lock(mu_);
   const auto place = MappedAt(at);
   if (!place || place->memory->state == RangeState::kResident) return std::nullopt;
-  for (const Mapping& mapping : place->memory->adopted->mappings) {
-    if (mapping.at != place->at) continue;
-    for (const CUmemAccessDesc& desc : mapping.access) {
-      const bool same = desc.location.type == location.type && desc.location.id == location.id;
-      if (same) return desc.flags;
-    }
+  for (const CUmemAccessDesc& desc : place->mapping().access) {
+    if (SameLocation(desc.location, location)) return desc.flags;
   }
   return CU_MEM_ACCESS_FLAGS_PROT_NONE;
 }

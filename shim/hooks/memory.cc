@@ -112,8 +112,7 @@ CUresult OnMemAllocPitch(Call<decltype(cuMemAllocPitch_v2)> call, CUdeviceptr* o
     if (*pitch != 0) *pitch = row;
     return *refusal;
   }
-  *pitch =
-      row;  // the driver writes it before it looks for memory, and leaves it where there is none
+  *pitch = row;  // written before the driver looks for memory, also where it finds none
   return Allocate(*parts, call.caller, out, row * height);
 }
 

@@ -12,6 +12,9 @@ namespace parkade::shim {
 // answered as for an address that belongs to nobody.
 inline constexpr CUdeviceptr kNowhere = 16;
 
+// Native memory is mapped in pages of this size, whatever of them an allocation takes up (580).
+inline constexpr size_t kGpuPage = 2 << 20;
+
 // Whether a code speaks of the calling thread, its context or its captures, whatever the arguments.
 bool IsOfTheThread(CUresult result);
 

@@ -11,8 +11,6 @@
 namespace parkade::shim {
 namespace {
 
-constexpr size_t kGpuPage = 2 << 20;
-
 template <typename T>
 bool Put(void* to, T value) {
   *static_cast<T*>(to) = value;

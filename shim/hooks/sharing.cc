@@ -12,8 +12,6 @@
 namespace parkade::shim {
 namespace {
 
-constexpr CUdeviceptr kGpuPage = 2 << 20;
-
 // Where descriptors of the allocation may end: with the page of the GPU that its last byte is in
 // (580), which no other range of the heap has a part of.
 CUdeviceptr EndOfPages(const AllocationView& a) { return RoundUp(a.base + a.bytes, kGpuPage); }
