@@ -44,7 +44,7 @@ void NoteContext(CUcontext context) {
   Parts* parts = LiveParts();
   if (parts == nullptr) return;
   parts->ledger.SetUnhookedNames(UnhookedNames());
-  WarnOfNewEscapes(parts->ledger);
+  WarnOfNewEscapes(parts->ledger, CountLoads());
 }
 
 void NoteCurrentContext() {

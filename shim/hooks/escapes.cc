@@ -141,8 +141,7 @@ uint64_t FindEscapes(void (*report)(void* arg, const char* path, const char* sym
   return files;
 }
 
-void WarnOfNewEscapes(LedgerWriter& ledger) {
-  const LoadCounts now = CountLoads();
+void WarnOfNewEscapes(LedgerWriter& ledger, const LoadCounts& now) {
   const bool here = said_in.load(std::memory_order_relaxed) == &ledger;
   if (here && seen_loads.load(std::memory_order_relaxed) == now.loads) return;
   // The loader lists files in the order in which they came. After one has gone the list is another.

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "shim/heap/ledger_writer.h"
+#include "shim/libc/loaded_object.h"
 
 namespace parkade::shim {
 
@@ -17,7 +18,7 @@ uint64_t FindEscapes(void (*report)(void* arg, const char* path, const char* sym
                      uint64_t skip = 0);
 
 // Says in the ledger which files escape among those that came since the last call; next to nothing
-// when none came. Any thread.
-void WarnOfNewEscapes(LedgerWriter& ledger);
+// when none came. `now`: what the loader has loaded. Any thread.
+void WarnOfNewEscapes(LedgerWriter& ledger, const LoadCounts& now);
 
 }  // namespace parkade::shim

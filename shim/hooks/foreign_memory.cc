@@ -74,10 +74,9 @@ std::optional<bool> KnownVerdict(uintptr_t address, uint64_t unloads) {
 
 }  // namespace
 
-bool KeepsNativeMemory(const void* caller) {
+bool KeepsNativeMemory(const void* caller, const LoadCounts& loads) {
   // After an unload an address may belong to another file.
-  const uint64_t unloads = CountLoads().unloads;
-  if (auto known = KnownVerdict(reinterpret_cast<uintptr_t>(caller), unloads)) return *known;
+  if (auto known = KnownVerdict(reinterpret_cast<uintptr_t>(caller), loads.unloads)) return *known;
   const auto object = LoadedObject::ByAddress(caller);
   if (!object) return false;  // code made at run time
   Verdict verdict{object->low(), object->size(), false};

@@ -45,8 +45,9 @@ CUresult Allocate(Parts& parts, const void* caller, CUdeviceptr* out, size_t byt
   const GatePass pass(Gate::Call::kAllocation);
   if (!pass) return kNoPass;
   InShim guard;
-  WarnOfNewEscapes(parts.ledger);
-  if (KeepsNativeMemory(caller)) return AllocateNative(parts, out, bytes);
+  const LoadCounts loads = CountLoads();
+  WarnOfNewEscapes(parts.ledger, loads);
+  if (KeepsNativeMemory(caller, loads)) return AllocateNative(parts, out, bytes);
   *out = 0;  // as the driver leaves it where it fails
   const CUresult r = parts.heap.Allocate(out, bytes, kDefaultTag);
   if (r == CUDA_SUCCESS || r == CUDA_ERROR_OUT_OF_MEMORY) return r;

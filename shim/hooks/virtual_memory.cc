@@ -49,7 +49,7 @@ CUresult OnMemCreate(Call<decltype(cuMemCreate)> call, Handle* handle, size_t by
   if (!pass) return kNoPass;
   Parts* parts = PartsFor(call.caller);
   if (parts == nullptr || handle == nullptr || !VirtualMemory::CanAdopt(prop) ||
-      KeepsNativeMemory(call.caller)) {
+      KeepsNativeMemory(call.caller, CountLoads())) {
     return call.real(handle, bytes, prop, flags);
   }
   InShim guard;
