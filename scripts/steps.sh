@@ -21,14 +21,16 @@ skip() {
 }
 
 # fetch_packages ARCH SUITE DIR PACKAGE...: unpacks packages of Debian into DIR, for another machine or of
-# another release, without installing them. By apt with lists of its own; fails where they cannot be had.
+# another release, without installing them. By apt with lists of its own, from where this machine has its
+# packages; fails where they cannot be had.
 fetch_packages() {
-  local arch=$1 suite=$2 root state
+  local arch=$1 suite=$2 root state mirror
   mkdir -p "$3" && root=$(cd "$3" && pwd) && state=$root/apt
   shift 3
   command -v apt-get >/dev/null && command -v dpkg-deb >/dev/null || return 1
+  mirror=$(apt-get indextargets --format "\$(REPO_URI)" "Created-By: Packages" | grep -m1 -E '/debian/?$') || return 1
   mkdir -p "$state"/{lists/partial,cache/archives/partial}
-  echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] http://deb.debian.org/debian $suite main" \
+  echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $mirror $suite main" \
     >"$state/sources.list"
   local apt=(apt-get -qq -o "APT::Architecture=$arch" -o "APT::Architectures=$arch" -o "Dir::State::Lists=$state/lists"
     -o Dir::State::status=/dev/null -o "Dir::Cache=$state/cache" -o "Dir::Etc::SourceList=$state/sources.list"

@@ -14,6 +14,7 @@
 
 #include "shim/hooks/entries.h"
 #include "tests/unit/shim/hooks/levers.h"
+#include "tests/unit/shim/hooks/within.h"
 
 using parkade::shim::Policy;
 
@@ -228,16 +229,6 @@ const std::map<std::string, Handled>& Table() {
       {"cuStreamDestroy_v2", {kWaits, [](World& w) { cuStreamDestroy_v2(w.doomed_streams[1]); }}},
   };
   return table;
-}
-
-template <typename Condition>
-bool Within10s(Condition condition) {
-  const auto by = std::chrono::steady_clock::now() + std::chrono::seconds(10);
-  while (!condition()) {
-    if (std::chrono::steady_clock::now() > by) return false;
-    std::this_thread::yield();
-  }
-  return true;
 }
 
 }  // namespace

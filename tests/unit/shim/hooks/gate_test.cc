@@ -13,6 +13,7 @@
 #include "shim/hooks/entries.h"
 #include "tests/unit/shim/hooks/file_of.h"
 #include "tests/unit/shim/hooks/levers.h"
+#include "tests/unit/shim/hooks/within.h"
 
 using parkade::shim::Policy;
 
@@ -43,16 +44,6 @@ void CallWithZeroes(const char* name) {
 int Arrived(Entry entry) {
   static const auto calls = DriversOwn<int (*)(int)>("idle_calls");
   return calls(int(entry));
-}
-
-template <typename Condition>
-bool Within10s(Condition condition) {
-  const auto by = std::chrono::steady_clock::now() + std::chrono::seconds(10);
-  while (!condition()) {
-    if (std::chrono::steady_clock::now() > by) return false;
-    std::this_thread::yield();
-  }
-  return true;
 }
 
 std::vector<Entry> EntriesWith(std::initializer_list<Policy> policies) {
