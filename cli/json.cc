@@ -29,11 +29,17 @@ Json GateModeName(v1::GateMode mode) {
 }
 
 Json ToJson(const v1::ProcessDevice& device) {
-  return {{"gpu_uuid", device.gpu_uuid()},
-          {"ordinal", device.ordinal()},
-          {"resident_bytes", device.resident_bytes()},
-          {"requested_bytes", device.requested_bytes()},
-          {"foreign_bytes", device.foreign_bytes()}};
+  Json json{{"gpu_uuid", device.gpu_uuid()},
+            {"ordinal", device.ordinal()},
+            {"resident_bytes", device.resident_bytes()},
+            {"requested_bytes", device.requested_bytes()},
+            {"foreign_bytes", device.foreign_bytes()},
+            {"foreign", Json::array()}};
+  for (const auto& foreign : device.foreign()) {
+    json["foreign"].push_back(
+        Json{{"kind", foreign.kind()}, {"bytes", foreign.bytes()}, {"advice", foreign.advice()}});
+  }
+  return json;
 }
 
 Json ToJson(const v1::Progress& progress) {
@@ -59,6 +65,7 @@ Json ToJson(const v1::Process& process) {
             {"host_backup_bytes", process.host_backup_bytes()},
             {"disk_backup_bytes", process.disk_backup_bytes()},
             {"host_pool_bytes", process.host_pool_bytes()},
+            {"pinned_bytes", process.pinned_bytes()},
             {"progress", process.has_progress() ? ToJson(process.progress()) : Json()},
             {"allocation_count", process.allocation_count()},
             {"gated_threads", process.gated_threads()},
@@ -124,6 +131,7 @@ std::string ProcessJson(const v1::GetProcessResponse& response) {
         Json{{"name", setting.name}, {"value", setting.value}, {"source", setting.source}});
   }
   json["process"]["warnings"] = response.process().warnings();
+  json["process"]["events"] = response.process().events();
   json["allocations"] = Json::array();
   for (const auto& allocation : response.allocations()) {
     json["allocations"].push_back(ToJson(allocation));

@@ -43,11 +43,18 @@ void PrintHead(const v1::Process& process, Terminal& terminal) {
               absl::StrCat(FormatBytes(device.resident_bytes()), " in HBM, ",
                            FormatBytes(device.requested_bytes()), " requested, ",
                            FormatBytes(device.foreign_bytes()), " foreign  ", device.gpu_uuid()));
+    for (const auto& foreign : device.foreign()) {
+      PrintFact(
+          terminal, "  foreign",
+          absl::StrCat(FormatBytes(foreign.bytes()), " ", foreign.kind(), ": ", foreign.advice()));
+    }
   }
   PrintFact(terminal, "backups",
             absl::StrCat(FormatBytes(process.host_backup_bytes()), " in host memory (pool ",
                          FormatBytes(process.host_pool_bytes()), "), ",
                          FormatBytes(process.disk_backup_bytes()), " on disk"));
+  PrintFact(terminal, "pinned",
+            absl::StrCat(FormatBytes(process.pinned_bytes()), " of host memory, by the program"));
   PrintFact(terminal, "scratch", OrDash(process.scratch_dir()));
   PrintFact(terminal, "threads",
             absl::StrCat(process.gated_threads(), " held at the gate",
@@ -108,6 +115,10 @@ void PrintSettings(const v1::Process& process, Terminal& terminal) {
     table.AddRow({OrDash(setting.name), OrDash(setting.source), setting.value});
   }
   if (!table.empty()) table.Print(terminal.out << '\n', terminal.out_columns, terminal.colour);
+  if (!process.events().empty()) terminal.out << '\n';
+  for (const std::string& event : process.events()) {
+    terminal.out << "event: " << Printable(event) << '\n';
+  }
   if (!process.warnings().empty()) terminal.out << '\n';
   for (const std::string& warning : process.warnings()) {
     terminal.out << Paint("warning", Colour::kYellow, terminal.colour) << ": " << Printable(warning)

@@ -1,9 +1,12 @@
 // Field by field.
 #include "daemon/service_text.h"
 
+#include <time.h>
+
 #include <algorithm>
 
 #include "common/text.h"
+#include "daemon/foreign_text.h"
 #include "daemon/printable.h"
 #include "daemon/status.h"
 #include "daemon/words.h"
@@ -84,6 +87,20 @@ const char* ClassName(wire::AllocationClass allocation_class) {
   return "";
 }
 
+// "SECONDS sentence" with a date for the number; what has none is left as it is.
+std::string Dated(std::string_view event) {
+  const size_t end = std::min(event.find(' '), event.size());
+  const auto seconds = ReadNumber<int64_t>(event.substr(0, end));
+  const time_t at = seconds.value_or(0);
+  tm utc{};
+  char date[32];
+  if (!seconds || gmtime_r(&at, &utc) == nullptr ||
+      strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%SZ", &utc) == 0) {
+    return std::string(event);
+  }
+  return Cat(date, event.substr(end));
+}
+
 }  // namespace
 
 Selector Read(const v1::Selector& in) {
@@ -158,10 +175,12 @@ void Write(const ProcessView& in, v1::Process* out) {
     device->set_resident_bytes(h.devices[i].resident_bytes);
     device->set_requested_bytes(h.devices[i].requested_bytes);
     device->set_foreign_bytes(h.devices[i].foreign_bytes);
+    WriteForeign(h.foreign[i], device);
   }
   out->set_host_backup_bytes(h.host_backup_bytes);
   out->set_disk_backup_bytes(h.disk_backup_bytes);
   out->set_host_pool_bytes(h.host_pool_bytes);
+  out->set_pinned_bytes(h.pinned_bytes);
   out->set_allocation_count(h.allocations - std::min(h.frees, h.allocations));
   out->set_gated_threads(h.gated_threads);
   out->set_unhooked_names(h.unhooked_names);
@@ -182,8 +201,11 @@ void Write(const ProcessView& in, v1::Process* out) {
 void WriteDetails(const wire::LedgerView& in, v1::GetProcessResponse* out) {
   for (std::string_view line : Split(ReadText(in.header.text), "\n")) {
     constexpr std::string_view kWarning = "warning: ";
+    constexpr std::string_view kEvent = "event: ";
     if (line.starts_with(kWarning)) {
       out->mutable_process()->add_warnings(Printable(line.substr(kWarning.size())));
+    } else if (line.starts_with(kEvent)) {
+      out->mutable_process()->add_events(Printable(Dated(line.substr(kEvent.size()))));
     } else {
       out->mutable_process()->add_settings(Printable(line));
     }

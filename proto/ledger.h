@@ -18,7 +18,7 @@
 namespace parkade::wire {
 
 constexpr uint32_t kLedgerMagic = 0x474c'4b50;  // "PKLG"
-constexpr uint32_t kLedgerVersion = 2;
+constexpr uint32_t kLedgerVersion = 3;
 constexpr size_t kLedgerHeaderBytes = 4096;
 constexpr uint64_t kMaxLedgerRecords = 1 << 20;
 
@@ -29,6 +29,17 @@ constexpr bool IsAllocationClass(uint32_t v) { return v >= 1 && v <= 3; }
 // Where an allocation's bytes are.
 enum class Place : uint32_t { kGpu = 1, kHost = 2, kDisk = 3, kDiscarded = 4, kMoving = 5 };
 constexpr bool IsPlace(uint32_t v) { return v >= 1 && v <= 5; }
+
+// What HBM is that the shim has seen and does not move.
+enum class ForeignKind : uint32_t {
+  kNative,         // linear memory of a device without virtual memory management
+  kCommunication,  // of NCCL, NVSHMEM, UCX
+  kPool,           // reserved by stream-ordered pools
+  kManaged,        // as allocated; a pause moves what it can to the host by prefetch
+  kArray,          // arrays and mipmapped arrays
+  kGraph,          // reserved for memory nodes of graphs
+};
+constexpr size_t kForeignKinds = 6;
 
 struct LedgerRecord {
   uint32_t sequence;          // odd: being written
@@ -48,12 +59,16 @@ struct LedgerDevice {
   unsigned char uuid[16];    // CUuuid
   uint64_t resident_bytes;   // physical memory of the heap now on the device, slab slack included
   uint64_t requested_bytes;  // live allocations, as the application asked
-  uint64_t
-      foreign_bytes;  // counted but never moved: pools, arrays, managed, communication libraries
-  uint32_t used;      // 0: no context on this device
+  uint64_t foreign_bytes;    // counted but never moved: all of LedgerForeign
+  uint32_t used;             // 0: no context on this device
   uint32_t zero;
 };
 static_assert(sizeof(LedgerDevice) == 48);
+
+struct LedgerForeign {
+  uint64_t bytes[kForeignKinds];
+};
+static_assert(sizeof(LedgerForeign) == 48);
 
 // The numbers of the header, all plain 64-bit words that the writer stores atomically.
 struct LedgerHeader {
@@ -76,10 +91,13 @@ struct LedgerHeader {
   uint64_t gated_threads;   // threads now held at the gate
   uint64_t epoch;           // highest of the callers that have moved this process
   uint64_t gate_mode;       // GateMode of the pause under way or in force; 0: none
+  uint64_t pinned_bytes;    // host memory that the application has pinned
   LedgerDevice devices[kMaxDevices];
+  LedgerForeign foreign[kMaxDevices];
   uint32_t text_sequence;  // odd: text is being written
   uint32_t zero;
-  char text[2048];  // lines "name=value (source)" and "warning: ...", NUL-terminated
+  // Lines "name=value (source)", "warning: ..." and "event: UNIX-SECONDS ...".
+  char text[2048];
 };
 static_assert(std::is_trivially_copyable_v<LedgerHeader> &&
               sizeof(LedgerHeader) <= kLedgerHeaderBytes);

@@ -11,6 +11,7 @@
 #include "shim/cuda/scoped_context.h"
 #include "shim/libc/child_sockets.h"
 #include "shim/pause/drain.h"
+#include "shim/pause/foreign_release.h"
 #include "shim/pause/freezer.h"
 #include "shim/pause/gate.h"
 #include "shim/pause/host_pool.h"
@@ -33,14 +34,16 @@ struct Runtime {
   Contexts contexts;
   Streams streams;
   Heap heap{driver, *ledger, contexts};
+  Foreign foreign{driver, *ledger};
   ShareServer exports{driver, heap};
   Imports imports{driver, heap.implicit_wait()};
   HostPool pool{driver};
   Drain drain{driver, contexts, streams, heap.implicit_wait()};
-  Freezer freezer{driver, heap, *ledger, pool, drain, exports, imports};
+  ForeignRelease release{driver, contexts, foreign, *ledger};
+  Freezer freezer{driver, heap, *ledger, pool, drain, exports, imports, release};
   Operations operations{freezer};
   Agent agent{settings, identity, *ledger, operations};
-  Parts parts{driver, contexts, streams, heap, exports, imports, *ledger};
+  Parts parts{driver, contexts, streams, heap, foreign, exports, imports, *ledger};
 };
 
 // Innermost. Held while the parts are made, /proc read and the agent started: once in a process,
@@ -124,6 +127,7 @@ void ContextGoes(CUcontext context) {
   Parts* parts = LiveParts();
   if (parts == nullptr) return;
   parts->heap.ForgetContext(context);
+  parts->foreign.ForgetContext(context);
   parts->imports.ForgetContext(context);
   parts->streams.RemoveAll(context);
   parts->contexts.Remove(context);

@@ -11,6 +11,7 @@
 #include "shim/cuda/contexts.h"
 #include "shim/cuda/driver.h"
 #include "shim/cuda/streams.h"
+#include "shim/heap/foreign.h"
 #include "shim/heap/heap.h"
 #include "shim/heap/ledger_writer.h"
 #include "shim/ipc/imports.h"
@@ -24,6 +25,7 @@ struct Parts {
   Contexts& contexts;
   Streams& streams;
   Heap& heap;
+  Foreign& foreign;
   ShareServer& exports;
   Imports& imports;
   LedgerWriter& ledger;

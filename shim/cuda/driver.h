@@ -65,7 +65,13 @@ namespace parkade::shim {
   X(module_get_function, cuModuleGetFunction)                              \
   X(launch_kernel, cuLaunchKernel)                                         \
   X(mem_host_alloc, cuMemHostAlloc)                                        \
-  X(mem_free_host, cuMemFreeHost)
+  X(mem_free_host, cuMemFreeHost)                                          \
+  X(device_get_default_mem_pool, cuDeviceGetDefaultMemPool)                \
+  X(mem_pool_get_attribute, cuMemPoolGetAttribute)                         \
+  X(mem_pool_trim_to, cuMemPoolTrimTo)                                     \
+  X(device_get_graph_mem_attribute, cuDeviceGetGraphMemAttribute)          \
+  X(device_graph_mem_trim, cuDeviceGraphMemTrim)                           \
+  X(mem_prefetch_async, cuMemPrefetchAsync_v2)
 
 // Every member may be null: an older driver lacks newer functions.
 struct Driver {

@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <time.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -20,6 +21,7 @@ using wire::LedgerHeader;
 using wire::LedgerRecord;
 
 constexpr uint64_t kFirstCapacity = 4096;
+constexpr size_t kMostEvents = 4;
 
 constexpr size_t FileBytes(uint64_t capacity) {
   return wire::kLedgerHeaderBytes + capacity * sizeof(LedgerRecord);
@@ -182,6 +184,8 @@ void LedgerWriter::WriteText() {
     if (!text.empty() && text.back() != '\n') text += '\n';
     text += line;
   };
+  // Before the warnings, which may be many: what does not fit is cut.
+  for (const std::string& event : events_) add_line("event: " + event);
   for (const std::string& warning : warnings_) add_line("warning: " + warning);
   if (unlisted_ != 0) {
     char line[64];
@@ -222,8 +226,16 @@ void LedgerWriter::AddRequested(int ordinal, int64_t delta) {
   AddTo(&wire::LedgerDevice::requested_bytes, ordinal, delta);
 }
 
-void LedgerWriter::AddForeign(int ordinal, int64_t delta) {
+void LedgerWriter::AddForeign(int ordinal, wire::ForeignKind kind, int64_t delta) {
+  if (header_ == nullptr || ordinal < 0 || size_t(ordinal) >= wire::kMaxDevices) return;
   AddTo(&wire::LedgerDevice::foreign_bytes, ordinal, delta);
+  std::atomic_ref(header_->foreign[ordinal].bytes[size_t(kind)])
+      .fetch_add(uint64_t(delta), std::memory_order_relaxed);
+}
+
+void LedgerWriter::AddPinned(int64_t delta) {
+  if (header_ == nullptr) return;
+  std::atomic_ref(header_->pinned_bytes).fetch_add(uint64_t(delta), std::memory_order_relaxed);
 }
 
 void LedgerWriter::SetState(wire::ProcessState state) {
@@ -285,6 +297,17 @@ void LedgerWriter::AddWarning(std::string_view sentence) {
   MutexLock lock(mu_);
   if (std::find(warnings_.begin(), warnings_.end(), sentence) != warnings_.end()) return;
   warnings_.emplace_back(sentence);
+  WriteText();
+}
+
+void LedgerWriter::AddEvent(std::string_view sentence) {
+  if (header_ == nullptr) return;
+  timespec now{};
+  clock_gettime(CLOCK_REALTIME, &now);
+  MutexLock lock(mu_);
+  if (events_.size() == kMostEvents) events_.erase(events_.begin());
+  // A number: to write a date the C library would look for a time zone in the environment.
+  events_.push_back(std::to_string(now.tv_sec) + " " + std::string(sentence));
   WriteText();
 }
 

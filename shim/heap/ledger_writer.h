@@ -45,7 +45,9 @@ class LedgerWriter {
   void SetDevice(int ordinal, const unsigned char (&uuid)[16]);
   void AddResident(int ordinal, int64_t delta);
   void AddRequested(int ordinal, int64_t delta);
-  void AddForeign(int ordinal, int64_t delta);
+  void AddForeign(int ordinal, wire::ForeignKind kind, int64_t delta);
+  // Host memory that the application pins.
+  void AddPinned(int64_t delta);
 
   void SetState(wire::ProcessState state);
   wire::ProcessState state() const;
@@ -66,6 +68,9 @@ class LedgerWriter {
   void SetSettings(std::string_view lines);
   void AddWarning(std::string_view sentence);
   void AddWarnings(std::string_view lines);  // a sentence each
+  // Something that happened; the last few are kept, for readers as lines "event: SECONDS sentence",
+  // in seconds since 1970.
+  void AddEvent(std::string_view sentence);
 
   // In a forked child, before anything else there: forgets the mapping without touching the
   // parent's. From then on every call is without effect, and there is no descriptor.
@@ -95,6 +100,7 @@ class LedgerWriter {
   uint64_t unlisted_ GUARDED_BY(mu_) = 0;
   std::string settings_ GUARDED_BY(mu_);
   std::vector<std::string> warnings_ GUARDED_BY(mu_);
+  std::vector<std::string> events_ GUARDED_BY(mu_);  // oldest first
 };
 
 }  // namespace parkade::shim

@@ -1,7 +1,6 @@
-// Tells communication libraries apart by their file, and keeps a list of native allocations.
+// Tells communication libraries apart by their file.
 #include "shim/hooks/foreign_memory.h"
 
-#include <map>
 #include <optional>
 #include <vector>
 
@@ -25,16 +24,10 @@ struct Verdict {
   bool keeps_native;
 };
 
-struct Native {
-  int device;
-  size_t bytes;
-};
-
 // Made on first use and never destroyed: hooks run until the process ends.
 struct Lists {
   std::vector<Verdict> verdicts;
   uint64_t unloads = 0;  // dlpi_subs when the verdicts were given
-  std::map<CUdeviceptr, Native> natives;
 };
 
 Mutex mu;  // innermost; nothing is called while it is held
@@ -42,8 +35,8 @@ Lists* lists GUARDED_BY(mu) = nullptr;
 
 bool fork_registered GUARDED_BY(mu) = false;
 
-// In a forked child: whoever held the lock is gone, and the allocations are the parent's. The lists
-// may be half changed, so they are left where they are.
+// In a forked child: whoever held the lock is gone. The lists may be half changed, so they are left
+// where they are.
 void ForgetAllAfterFork() {
   mu.ResetAfterFork();
   MutexLock lock(mu);
@@ -86,36 +79,6 @@ bool KeepsNativeMemory(const void* caller, const LoadCounts& loads) {
   MutexLock lock(mu);
   All().verdicts.push_back(verdict);
   return verdict.keeps_native;
-}
-
-void NoteForeign(Parts& parts, CUdeviceptr ptr, size_t bytes) {
-  CUdevice device = 0;
-  if (parts.driver.ctx_get_device(&device) != CUDA_SUCCESS) return;
-  NoteForeign(parts, ptr, bytes, device);
-}
-
-void NoteForeign(Parts& parts, CUdeviceptr ptr, size_t bytes, int device) {
-  {
-    MutexLock lock(mu);
-    All().natives[ptr] = {device, bytes};
-  }
-  parts.ledger.AddForeign(device, int64_t(bytes));
-}
-
-void ForgetForeign(Parts& parts, CUdeviceptr ptr) { ForgetForeignIn(parts, ptr, 1); }
-
-void ForgetForeignIn(Parts& parts, CUdeviceptr at, size_t bytes) {
-  std::vector<Native> gone;
-  {
-    MutexLock lock(mu);
-    auto& natives = All().natives;
-    auto it = natives.lower_bound(at);
-    while (it != natives.end() && it->first - at < bytes) {
-      gone.push_back(it->second);
-      it = natives.erase(it);
-    }
-  }
-  for (const Native& native : gone) parts.ledger.AddForeign(native.device, -int64_t(native.bytes));
 }
 
 }  // namespace parkade::shim

@@ -89,6 +89,35 @@ CUresult OnMulticastBindAddr(Call<decltype(cuMulticastBindAddr)> call,
                              CUmemGenericAllocationHandle multicast, size_t multicast_offset,
                              CUdeviceptr at, size_t bytes, unsigned long long flags);
 
+// foreign.cc: the driver's own memory of these kinds, counted (shim/heap/foreign.h). Gated, but for
+// the pinning of host memory.
+CUresult OnMemAllocManaged(Call<decltype(cuMemAllocManaged)> call, CUdeviceptr* out, size_t bytes,
+                           unsigned flags);
+CUresult OnMemAllocAsync(Call<decltype(cuMemAllocAsync)> call, CUdeviceptr* out, size_t bytes,
+                         CUstream stream);
+CUresult OnMemAllocFromPoolAsync(Call<decltype(cuMemAllocFromPoolAsync)> call, CUdeviceptr* out,
+                                 size_t bytes, CUmemoryPool pool, CUstream stream);
+CUresult OnMemPoolCreate(Call<decltype(cuMemPoolCreate)> call, CUmemoryPool* out,
+                         const CUmemPoolProps* properties);
+CUresult OnMemPoolDestroy(Call<decltype(cuMemPoolDestroy)> call, CUmemoryPool pool);
+CUresult OnMemPoolTrimTo(Call<decltype(cuMemPoolTrimTo)> call, CUmemoryPool pool, size_t keep);
+CUresult OnArrayCreate(Call<decltype(cuArrayCreate_v2)> call, CUarray* out,
+                       const CUDA_ARRAY_DESCRIPTOR* shape);
+CUresult OnArray3DCreate(Call<decltype(cuArray3DCreate_v2)> call, CUarray* out,
+                         const CUDA_ARRAY3D_DESCRIPTOR* shape);
+CUresult OnMipmappedArrayCreate(Call<decltype(cuMipmappedArrayCreate)> call, CUmipmappedArray* out,
+                                const CUDA_ARRAY3D_DESCRIPTOR* shape, unsigned levels);
+CUresult OnArrayDestroy(Call<decltype(cuArrayDestroy)> call, CUarray array);
+CUresult OnMipmappedArrayDestroy(Call<decltype(cuMipmappedArrayDestroy)> call,
+                                 CUmipmappedArray array);
+CUresult OnMemAllocHost(Call<decltype(cuMemAllocHost_v2)> call, void** out, size_t bytes);
+CUresult OnMemHostAlloc(Call<decltype(cuMemHostAlloc)> call, void** out, size_t bytes,
+                        unsigned flags);
+CUresult OnMemHostRegister(Call<decltype(cuMemHostRegister_v2)> call, void* host, size_t bytes,
+                           unsigned flags);
+CUresult OnMemFreeHost(Call<decltype(cuMemFreeHost)> call, void* host);
+CUresult OnMemHostUnregister(Call<decltype(cuMemHostUnregister)> call, void* host);
+
 // queries.cc: never gated; Triton asks for every argument of a kernel, also while paused.
 CUresult OnPointerGetAttribute(Call<decltype(cuPointerGetAttribute)> call, void* to,
                                CUpointer_attribute attribute, CUdeviceptr ptr);

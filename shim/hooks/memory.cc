@@ -20,9 +20,9 @@ constexpr char kDefaultTag[] = "default";
 // Rows of pitched allocations; not the device's attribute of texture pitches, which is 32 (580).
 constexpr size_t kRowStep = 512;
 
-CUresult AllocateNative(Parts& parts, CUdeviceptr* out, size_t bytes) {
+CUresult AllocateNative(Parts& parts, wire::ForeignKind kind, CUdeviceptr* out, size_t bytes) {
   const CUresult r = parts.driver.mem_alloc(out, bytes);
-  if (r == CUDA_SUCCESS) NoteForeign(parts, *out, bytes);
+  if (r == CUDA_SUCCESS) parts.foreign.Add(kind, *out, bytes);
   return r;
 }
 
@@ -47,13 +47,15 @@ CUresult Allocate(Parts& parts, const void* caller, CUdeviceptr* out, size_t byt
   InShim guard;
   const LoadCounts loads = CountLoads();
   WarnOfNewEscapes(parts.ledger, loads);
-  if (KeepsNativeMemory(caller, loads)) return AllocateNative(parts, out, bytes);
+  if (KeepsNativeMemory(caller, loads)) {
+    return AllocateNative(parts, wire::ForeignKind::kCommunication, out, bytes);
+  }
   *out = 0;  // as the driver leaves it where it fails
   const CUresult r = parts.heap.Allocate(out, bytes, kDefaultTag);
   if (r == CUDA_SUCCESS || r == CUDA_ERROR_OUT_OF_MEMORY) return r;
   // What the program did wrong is wrong natively too, in the driver's own words. Else it is virtual
   // memory that is refused: by an old device, or by a wrapper between here and the driver.
-  const CUresult native = AllocateNative(parts, out, bytes);
+  const CUresult native = AllocateNative(parts, wire::ForeignKind::kNative, out, bytes);
   if (native == CUDA_SUCCESS) WarnOfRefusal(parts, r);
   return native;
 }
@@ -130,7 +132,7 @@ CUresult OnMemFree(Call<decltype(cuMemFree_v2)> call, CUdeviceptr ptr) {
   const GatePass pass(Gate::Call::kFree);
   if (!pass) return kNoPass;
   const CUresult r = call.real(ptr);
-  if (r == CUDA_SUCCESS) ForgetForeign(*parts, ptr);
+  if (r == CUDA_SUCCESS) parts->foreign.Remove(ptr);
   return r;
 }
 

@@ -24,7 +24,7 @@ void NoteNative(Parts& parts, CUdeviceptr at, size_t bytes, Handle handle) {
   CUmemAllocationProp prop{};
   if (parts.driver.mem_get_allocation_properties(&prop, handle) != CUDA_SUCCESS) return;
   if (prop.location.type == CU_MEM_LOCATION_TYPE_DEVICE) {
-    NoteForeign(parts, at, bytes, prop.location.id);
+    parts.foreign.AddOn(prop.location.id, wire::ForeignKind::kCommunication, at, bytes);
   }
 }
 
@@ -89,7 +89,7 @@ CUresult OnMemUnmap(Call<decltype(cuMemUnmap)> call, CUdeviceptr at, size_t byte
   if (IsOfTheHeap(*parts, at, bytes)) return CUDA_ERROR_INVALID_VALUE;
   InShim guard;
   const CUresult r = parts->heap.virtual_memory().Unmap(at, bytes);
-  if (r == CUDA_SUCCESS) ForgetForeignIn(*parts, at, bytes);
+  if (r == CUDA_SUCCESS) parts->foreign.RemoveIn(at, bytes);
   return r;
 }
 

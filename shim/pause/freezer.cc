@@ -77,13 +77,15 @@ bool IsResident(const Range& range) {
 }  // namespace
 
 Freezer::Freezer(const Driver& driver, Heap& heap, LedgerWriter& ledger, HostPool& pool,
-                 Drain& drain, ShareServer& exports, Imports& imports, MakeEngine make_engine)
+                 Drain& drain, ShareServer& exports, Imports& imports, ForeignRelease& release,
+                 MakeEngine make_engine)
     : heap_(heap),
       ledger_(ledger),
       pool_(pool),
       drain_(drain),
       exports_(exports),
       imports_(imports),
+      release_(release),
       mover_(driver, heap.memory(), pool, ledger, make_engine) {}
 
 Freezer::Outcome Freezer::Refuse(const char* asked) const {
@@ -231,6 +233,7 @@ Result<void> Freezer::Evict(uint64_t op_id, const EvictionPlan& plan, Outcome* o
     imports_.LetGo();
     exports_.WaitForImporters(Deadline::InMs(kLetGoMs), abort_requested_);
   }
+  release_.Run(abort_requested_);
   // From here on every range is ours; Settle hands them back in each way out.
   const std::vector<Range*> ranges = heap_.BeginEviction();
   const auto order = OrderEviction(ranges, plan, files_.capacity());

@@ -16,6 +16,7 @@
 #include "shim/ipc/imports.h"
 #include "shim/ipc/share_server.h"
 #include "shim/pause/eviction_plan.h"
+#include "shim/pause/foreign_release.h"
 #include "shim/pause/host_pool.h"
 #include "shim/pause/mover.h"
 
@@ -27,7 +28,8 @@ class Freezer {
  public:
   // All outlive it.
   Freezer(const Driver& driver, Heap& heap, LedgerWriter& ledger, HostPool& pool, Drain& drain,
-          ShareServer& exports, Imports& imports, MakeEngine make_engine = MakeShimEngine);
+          ShareServer& exports, Imports& imports, ForeignRelease& release,
+          MakeEngine make_engine = MakeShimEngine);
 
   // What a call did. `stats` is filled as far as it went, also on error; `already` when the process
   // was in the state asked for.
@@ -110,6 +112,7 @@ class Freezer {
   Drain& drain_;
   ShareServer& exports_;
   Imports& imports_;
+  ForeignRelease& release_;
   Mover mover_;
 
   wire::ProcessState state_ = wire::ProcessState::kRunning;

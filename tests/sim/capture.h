@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <thread>
@@ -20,7 +21,7 @@ struct GraphNode {
 };
 
 struct Graph {
-  std::vector<GraphNode> nodes;  // in an order that respects `after`
+  std::deque<GraphNode> nodes;  // in an order that respects `after`
 };
 
 // One recording, from cuStreamBeginCapture to cuStreamEndCapture. Under the lock of Captures.

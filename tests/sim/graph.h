@@ -1,8 +1,8 @@
 // Graphs by handle, and their executable form.
 #pragma once
 
+#include <deque>
 #include <memory>
-#include <vector>
 
 #include "tests/sim/capture.h"
 #include "tests/sim/registry.h"
@@ -11,9 +11,13 @@ namespace parkade::sim {
 
 // A graph as it was when it was instantiated.
 struct GraphExec {
-  std::vector<GraphNode> nodes;
+  std::deque<GraphNode> nodes;
   unsigned long long flags = 0;
 };
+
+// Whether an allocation node made what begins at `base`: freeing it leaves it to the graphs'
+// reserve.
+bool IsGraphMemory(uint64_t base);
 
 Registry<Graph, CUgraph>& AllGraphs();
 Registry<GraphExec, CUgraphExec>& AllGraphExecs();

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -64,6 +65,8 @@ int GpuOf(int fd) {
   return sscanf(target, pattern.c_str(), &gpu) == 1 ? gpu : -1;
 }
 
+constexpr Bytes kStep = 2_MiB;  // of managed memory on its way
+
 }  // namespace
 
 CUresult Physical::Create(Account& account, int gpu, Bytes bytes, Bytes total,
@@ -119,9 +122,33 @@ int Physical::Export() {
   return fd.Release();
 }
 
+CUresult Physical::MoveToHost(Bytes at, Bytes bytes) {
+  MutexLock lock(away_mu_);
+  for (Bytes step = at / kStep * kStep; step < std::min(at + bytes, bytes_); step += kStep) {
+    const Bytes size = std::min(kStep, bytes_ - step);
+    if (away_.emplace(step, size).second) account_.Refund(gpu_, size);
+  }
+  return CUDA_SUCCESS;
+}
+
+CUresult Physical::MoveToGpu(Bytes at, Bytes bytes, Bytes total) {
+  MutexLock lock(away_mu_);
+  for (auto it = away_.lower_bound(at / kStep * kStep); it != away_.end();) {
+    if (it->first >= at + bytes) break;
+    if (!account_.Charge(gpu_, it->second, total)) return CUDA_ERROR_OUT_OF_MEMORY;
+    it = away_.erase(it);
+  }
+  return CUDA_SUCCESS;
+}
+
 Physical::~Physical() {
   if (!shared_) {
-    account_.Refund(gpu_, bytes_);
+    Bytes away = 0;
+    {
+      MutexLock lock(away_mu_);
+      for (const auto& [step, size] : away_) away += size;
+    }
+    account_.Refund(gpu_, bytes_ - away);
     return;
   }
   SharedMemory& known = Shared();

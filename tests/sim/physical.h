@@ -2,10 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 
 #include "common/bytes.h"
 #include "common/fd.h"
+#include "common/mutex.h"
 #include "tests/sim/account.h"
 #include "tests/sim/cuda_api.h"
 
@@ -26,6 +28,11 @@ class Physical : public std::enable_shared_from_this<Physical> {
   // A new descriptor that any process can Import; the caller closes it. -1 when it cannot be made.
   int Export();
 
+  // For managed memory: [at, at + bytes) moves to the host, or back, in whole steps of 2 MiB.
+  // OUT_OF_MEMORY when the GPU has no room.
+  CUresult MoveToHost(Bytes at, Bytes bytes);
+  CUresult MoveToGpu(Bytes at, Bytes bytes, Bytes total);
+
   int gpu() const { return gpu_; }
   Bytes bytes() const { return bytes_; }
   int fd() const { return fd_.get(); }
@@ -43,6 +50,8 @@ class Physical : public std::enable_shared_from_this<Physical> {
   const Bytes bytes_;
   const uint64_t inode_;
   bool shared_ = false;  // counted as shared memory rather than as this process's own
+  Mutex away_mu_;        // the account is settled inside it
+  std::map<Bytes, Bytes> away_ GUARDED_BY(away_mu_);  // steps that are on the host, with their size
 };
 
 // Takes memory off the account that was released here while a descriptor was open somewhere and

@@ -1,5 +1,6 @@
 // cuMemAlloc, cuMemFree and what stands beside them: native memory of the current context.
 #include "tests/sim/driver.h"
+#include "tests/sim/graph.h"
 #include "tests/sim/pool.h"
 
 using namespace parkade;
@@ -75,6 +76,7 @@ CUresult cuMemFree_v2(CUdeviceptr base) {
       return CUDA_ERROR_INVALID_VALUE;
     if (context == nullptr) context = sim.contexts.Find(found->range.context);
     const CUresult result = context == nullptr ? CUDA_SUCCESS : context->Drain();
+    if (IsGraphMemory(base)) return result;
     if (const auto pool = FindPool(found->range.pool); pool != nullptr) {
       if (auto r = pool->Free(base); r != CUDA_SUCCESS) return r;
     } else if (!sim.addresses.Remove(base, found->range.kind)) {

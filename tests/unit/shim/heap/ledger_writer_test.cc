@@ -124,7 +124,7 @@ TEST_CASE("totals and state are what was said last") {
   writer->AddResident(3, 100);
   writer->AddResident(3, -40);
   writer->AddRequested(3, 7);
-  writer->AddForeign(3, 9);
+  writer->AddForeign(3, wire::ForeignKind::kPool, 9);
   for (int bad : {-1, int(wire::kMaxDevices)}) {
     writer->SetDevice(bad, uuid);
     writer->AddResident(bad, 1);

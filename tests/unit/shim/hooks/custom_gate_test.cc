@@ -21,6 +21,12 @@ using parkade::shim::Policy;
 namespace {
 
 constexpr size_t kBytes = 2 << 20;
+constexpr CUmemPoolProps kPoolProperties = [] {
+  CUmemPoolProps p{};
+  p.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+  p.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0};
+  return p;
+}();
 
 // What the calls are about; made while the gate is open.
 struct World {
@@ -31,7 +37,13 @@ struct World {
   CUstream capturing[2] = {};  // relaxed captures, for the two forms of cuStreamEndCapture
   CUdeviceptr memory = 0;
   CUdeviceptr to_free[3] = {};
+  CUmemoryPool pool = nullptr;
+  CUmemoryPool doomed_pool = nullptr;
+  void* pinned = nullptr;
 };
+
+// Host memory to register: for the two forms of cuMemHostRegister, and registered from the start.
+alignas(4096) char host_pages[3][4096];
 
 World& TheWorld() {
   static World* const world = [] {
@@ -48,6 +60,10 @@ World& TheWorld() {
       REQUIRE(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS);
     REQUIRE(cuMemAlloc_v2(&w->memory, kBytes) == CUDA_SUCCESS);
     for (CUdeviceptr& p : w->to_free) REQUIRE(cuMemAlloc_v2(&p, kBytes) == CUDA_SUCCESS);
+    for (CUmemoryPool* pool : {&w->pool, &w->doomed_pool})
+      REQUIRE(cuMemPoolCreate(pool, &kPoolProperties) == CUDA_SUCCESS);
+    REQUIRE(cuMemHostAlloc(&w->pinned, kBytes, 0) == CUDA_SUCCESS);
+    REQUIRE(cuMemHostRegister_v2(host_pages[2], sizeof host_pages[2], 0) == CUDA_SUCCESS);
     return w;
   }();
   return *world;
@@ -71,6 +87,12 @@ const std::map<std::string, Handled>& Table() {
   static CUcontext made;
   static CUstream made_stream;
   static CUdeviceptr p;
+  static CUmemoryPool made_pool;
+  static CUarray array;
+  static CUmipmappedArray mipmapped;
+  static CUDA_ARRAY_DESCRIPTOR shape = {16, 16, CU_AD_FORMAT_FLOAT, 1};
+  static CUDA_ARRAY3D_DESCRIPTOR shape3d = {16, 16, 16, CU_AD_FORMAT_FLOAT, 1, 0};
+  static void* pinned;
   static size_t pitch, size;
   static uint64_t value[4];
   static void* to = value;
@@ -114,6 +136,43 @@ const std::map<std::string, Handled>& Table() {
        {kPasses, [](World& w) { cuPointerGetAttribute(value, attribute, w.memory); }}},
       {"cuPointerGetAttributes",
        {kPasses, [](World& w) { cuPointerGetAttributes(1, &attribute, &to, w.memory); }}},
+      {"cuMemAllocManaged",
+       {kWaits,
+        [](World&) { cuMemFree_v2((cuMemAllocManaged(&p, 10, CU_MEM_ATTACH_GLOBAL), p)); }}},
+      {"cuMemAllocAsync",
+       {kWaits, [](World& w) { cuMemFree_v2((cuMemAllocAsync(&p, 10, w.stream), p)); }}},
+      {"cuMemAllocAsync_ptsz",
+       {kWaits, [](World& w) { cuMemFree_v2((cuMemAllocAsync_ptsz(&p, 10, w.stream), p)); }}},
+      {"cuMemAllocFromPoolAsync",
+       {kWaits,
+        [](World& w) { cuMemFree_v2((cuMemAllocFromPoolAsync(&p, 10, w.pool, w.stream), p)); }}},
+      {"cuMemAllocFromPoolAsync_ptsz",
+       {kWaits,
+        [](World& w) {
+          cuMemFree_v2((cuMemAllocFromPoolAsync_ptsz(&p, 10, w.pool, w.stream), p));
+        }}},
+      {"cuMemPoolCreate",
+       {kWaits,
+        [](World&) {
+          cuMemPoolDestroy((cuMemPoolCreate(&made_pool, &kPoolProperties), made_pool));
+        }}},
+      {"cuMemPoolTrimTo", {kWaits, [](World& w) { cuMemPoolTrimTo(w.pool, 0); }}},
+      {"cuMemPoolDestroy", {kWaits, [](World& w) { cuMemPoolDestroy(w.doomed_pool); }}},
+      // The simulated GPU has no arrays.
+      {"cuArrayCreate_v2", {kWaits, [](World&) { cuArrayCreate_v2(&array, &shape); }}},
+      {"cuArray3DCreate_v2", {kWaits, [](World&) { cuArray3DCreate_v2(&array, &shape3d); }}},
+      {"cuMipmappedArrayCreate",
+       {kWaits, [](World&) { cuMipmappedArrayCreate(&mipmapped, &shape3d, 1); }}},
+      {"cuArrayDestroy", {kWaits, [](World&) { cuArrayDestroy(nullptr); }}},
+      {"cuMipmappedArrayDestroy", {kWaits, [](World&) { cuMipmappedArrayDestroy(nullptr); }}},
+      {"cuMemAllocHost_v2", {kPasses, [](World&) { cuMemAllocHost_v2(&pinned, 10); }}},
+      {"cuMemHostAlloc", {kPasses, [](World&) { cuMemHostAlloc(&pinned, 10, 0); }}},
+      {"cuMemHostRegister",
+       {kPasses, [](World&) { cuMemHostRegister(host_pages[0], sizeof host_pages[0], 0); }}},
+      {"cuMemHostRegister_v2",
+       {kPasses, [](World&) { cuMemHostRegister_v2(host_pages[1], sizeof host_pages[1], 0); }}},
+      {"cuMemFreeHost", {kWaits, [](World& w) { cuMemFreeHost(w.pinned); }}},
+      {"cuMemHostUnregister", {kWaits, [](World&) { cuMemHostUnregister(host_pages[2]); }}},
       // Refused by the driver, but at the gate all the same.
       {"cuMemCreate", {kWaits, [](World&) { cuMemCreate(&handle, 1, nullptr, 0); }}},
       {"cuMemRelease", {kWaits, [](World&) { cuMemRelease(0); }}},

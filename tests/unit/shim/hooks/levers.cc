@@ -23,9 +23,10 @@ struct Runtime {
   Contexts contexts;
   Streams streams;
   Heap heap{driver, *ledger, contexts};
+  Foreign foreign{driver, *ledger};
   ShareServer exports{driver, heap};
   Imports imports{driver, heap.implicit_wait()};
-  Parts parts{driver, contexts, streams, heap, exports, imports, *ledger};
+  Parts parts{driver, contexts, streams, heap, foreign, exports, imports, *ledger};
 };
 
 wire::LedgerHeader Ledger() {
@@ -54,6 +55,7 @@ void ContextMade(SymbolLookup lookup, CUcontext context) {
 void ContextGoes(CUcontext context) {
   if (LiveParts() == nullptr) return;
   LiveParts()->heap.ForgetContext(context);
+  LiveParts()->foreign.ForgetContext(context);
   LiveParts()->contexts.Remove(context);
 }
 

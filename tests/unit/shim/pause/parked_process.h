@@ -14,6 +14,7 @@
 #include "common/text.h"
 #include "shim/cuda/scoped_context.h"
 #include "shim/pause/drain.h"
+#include "shim/pause/foreign_release.h"
 #include "shim/pause/freezer.h"
 #include "shim/pause/gate.h"
 #include "tests/unit/common/io/temporary_file.h"
@@ -34,7 +35,10 @@ class ParkedProcess {
         drain(driver, contexts, streams, heap.implicit_wait()),
         exports(driver, heap),
         imports(driver, heap.implicit_wait()),
-        freezer(driver, heap, *ledger, pool, drain, exports, imports, FaultyEngine::Make) {
+        foreign(driver, *ledger),
+        release(driver, contexts, foreign, *ledger, [] { return host_room; }),
+        freezer(driver, heap, *ledger, pool, drain, exports, imports, release, FaultyEngine::Make) {
+    host_room = 64_GiB;
     FaultyEngine::plan.Reset();
     FaultyMemory::Reset();
     Gate::Init();
@@ -170,6 +174,9 @@ class ParkedProcess {
   Drain drain;
   ShareServer exports;
   Imports imports;
+  Foreign foreign;
+  static inline Bytes host_room;
+  ForeignRelease release;
   Freezer freezer;
   std::vector<Buffer> app;
 };

@@ -1,0 +1,240 @@
+// Handlers of memory that stays the driver's own: each call goes through, and what it made is
+// counted.
+#include "shim/heap/foreign.h"
+
+#include <algorithm>
+
+#include "shim/hooks/gate_pass.h"
+#include "shim/hooks/handlers.h"
+#include "shim/hooks/hooked.h"
+
+namespace parkade::shim {
+namespace {
+
+using wire::ForeignKind;
+
+// A pool hands its memory out again, so what it holds changes seldom; but with this much at once.
+constexpr Bytes kLargeRequest = 1_MiB;
+
+void NotePoolUse(const void* caller, Bytes bytes) {
+  NoteCurrentContext();
+  Parts* parts = PartsFor(caller);
+  CUdevice device = 0;
+  if (parts == nullptr || parts->driver.ctx_get_device(&device) != CUDA_SUCCESS) return;
+  InShim guard;
+  parts->foreign.UsesPools(device);
+  parts->foreign.MeasurePools(bytes >= kLargeRequest ? Foreign::Measure::kNow
+                                                     : Foreign::Measure::kSometimes);
+}
+
+void Note(const void* caller, ForeignKind kind, uint64_t key, Bytes bytes) {
+  NoteCurrentContext();
+  Parts* parts = PartsFor(caller);
+  if (parts != nullptr) parts->foreign.Add(kind, key, bytes);
+}
+
+void Forget(const void* caller, uint64_t key) {
+  Parts* parts = PartsFor(caller);
+  if (parts != nullptr) parts->foreign.Remove(key);
+}
+
+void NotePinned(const void* caller, const void* host, Bytes bytes) {
+  Parts* parts = PartsFor(caller);
+  if (parts != nullptr) parts->foreign.Pin(host, bytes);
+}
+
+void ForgetPinned(const void* caller, const void* host) {
+  Parts* parts = PartsFor(caller);
+  if (parts != nullptr) parts->foreign.Unpin(host);
+}
+
+// A driver that takes a null pointer for a success has made nothing to count.
+template <typename T>
+bool Made(CUresult result, const T* out) {
+  return result == CUDA_SUCCESS && out != nullptr;
+}
+
+template <typename Handle>
+uint64_t KeyOf(Handle handle) {
+  return reinterpret_cast<uintptr_t>(handle);
+}
+
+// As far as shapes tell: block-compressed and planar formats are counted by their elements' size in
+// a plain one.
+Bytes ElementBytes(CUarray_format format) {
+  switch (int(format)) {
+    case CU_AD_FORMAT_UNSIGNED_INT16:
+    case CU_AD_FORMAT_SIGNED_INT16:
+    case CU_AD_FORMAT_HALF:
+      return 2;
+    case CU_AD_FORMAT_UNSIGNED_INT32:
+    case CU_AD_FORMAT_SIGNED_INT32:
+    case CU_AD_FORMAT_FLOAT:
+      return 4;
+    default:
+      return 1;
+  }
+}
+
+Bytes ArrayBytes(Bytes width, Bytes height, Bytes depth, unsigned channels, CUarray_format format) {
+  return width * std::max<Bytes>(height, 1) * std::max<Bytes>(depth, 1) * channels *
+         ElementBytes(format);
+}
+
+}  // namespace
+
+CUresult OnMemAllocManaged(Call<decltype(cuMemAllocManaged)> call, CUdeviceptr* out, size_t bytes,
+                           unsigned flags) {
+  const GatePass pass(Gate::Call::kAllocation);
+  if (!pass) return kNoPass;
+  const CUresult r = call.real(out, bytes, flags);
+  if (Made(r, out)) Note(call.caller, ForeignKind::kManaged, *out, bytes);
+  return r;
+}
+
+CUresult OnMemAllocAsync(Call<decltype(cuMemAllocAsync)> call, CUdeviceptr* out, size_t bytes,
+                         CUstream stream) {
+  const GatePass pass;
+  if (!pass) return kNoPass;
+  const CUresult r = call.real(out, bytes, stream);
+  if (r == CUDA_SUCCESS) NotePoolUse(call.caller, bytes);
+  return r;
+}
+
+CUresult OnMemAllocFromPoolAsync(Call<decltype(cuMemAllocFromPoolAsync)> call, CUdeviceptr* out,
+                                 size_t bytes, CUmemoryPool pool, CUstream stream) {
+  const GatePass pass;
+  if (!pass) return kNoPass;
+  const CUresult r = call.real(out, bytes, pool, stream);
+  if (r == CUDA_SUCCESS) NotePoolUse(call.caller, bytes);
+  return r;
+}
+
+CUresult OnMemPoolCreate(Call<decltype(cuMemPoolCreate)> call, CUmemoryPool* out,
+                         const CUmemPoolProps* properties) {
+  const GatePass pass;
+  if (!pass) return kNoPass;
+  const CUresult r = call.real(out, properties);
+  Parts* parts = PartsFor(call.caller);
+  if (Made(r, out) && parts != nullptr &&
+      properties->location.type == CU_MEM_LOCATION_TYPE_DEVICE) {
+    parts->foreign.AddPool(*out, properties->location.id);
+  }
+  return r;
+}
+
+CUresult OnMemPoolDestroy(Call<decltype(cuMemPoolDestroy)> call, CUmemoryPool pool) {
+  const GatePass pass(Gate::Call::kFree);
+  if (!pass) return kNoPass;
+  const CUresult r = call.real(pool);
+  Parts* parts = PartsFor(call.caller);
+  if (r == CUDA_SUCCESS && parts != nullptr) {
+    InShim guard;
+    parts->foreign.RemovePool(pool);
+  }
+  return r;
+}
+
+CUresult OnMemPoolTrimTo(Call<decltype(cuMemPoolTrimTo)> call, CUmemoryPool pool, size_t keep) {
+  const GatePass pass;
+  if (!pass) return kNoPass;
+  const CUresult r = call.real(pool, keep);
+  Parts* parts = PartsFor(call.caller);
+  if (r == CUDA_SUCCESS && parts != nullptr) {
+    InShim guard;
+    parts->foreign.MeasurePools(Foreign::Measure::kNow);
+  }
+  return r;
+}
+
+CUresult OnArrayCreate(Call<decltype(cuArrayCreate_v2)> call, CUarray* out,
+                       const CUDA_ARRAY_DESCRIPTOR* shape) {
+  const GatePass pass(Gate::Call::kAllocation);
+  if (!pass) return kNoPass;
+  const CUresult r = call.real(out, shape);
+  if (!Made(r, out)) return r;
+  Note(call.caller, ForeignKind::kArray, KeyOf(*out),
+       ArrayBytes(shape->Width, shape->Height, 1, shape->NumChannels, shape->Format));
+  return r;
+}
+
+CUresult OnArray3DCreate(Call<decltype(cuArray3DCreate_v2)> call, CUarray* out,
+                         const CUDA_ARRAY3D_DESCRIPTOR* shape) {
+  const GatePass pass(Gate::Call::kAllocation);
+  if (!pass) return kNoPass;
+  const CUresult r = call.real(out, shape);
+  if (!Made(r, out)) return r;
+  Note(call.caller, ForeignKind::kArray, KeyOf(*out),
+       ArrayBytes(shape->Width, shape->Height, shape->Depth, shape->NumChannels, shape->Format));
+  return r;
+}
+
+CUresult OnMipmappedArrayCreate(Call<decltype(cuMipmappedArrayCreate)> call, CUmipmappedArray* out,
+                                const CUDA_ARRAY3D_DESCRIPTOR* shape, unsigned levels) {
+  const GatePass pass(Gate::Call::kAllocation);
+  if (!pass) return kNoPass;
+  const CUresult r = call.real(out, shape, levels);
+  if (!Made(r, out)) return r;
+  Bytes bytes = 0;
+  for (unsigned level = 0; level < levels && level < 32; ++level) {
+    bytes += ArrayBytes(std::max<Bytes>(shape->Width >> level, 1), shape->Height >> level,
+                        shape->Depth >> level, shape->NumChannels, shape->Format);
+  }
+  Note(call.caller, ForeignKind::kArray, KeyOf(*out), bytes);
+  return r;
+}
+
+CUresult OnArrayDestroy(Call<decltype(cuArrayDestroy)> call, CUarray array) {
+  const GatePass pass(Gate::Call::kFree);
+  if (!pass) return kNoPass;
+  const CUresult r = call.real(array);
+  if (r == CUDA_SUCCESS) Forget(call.caller, KeyOf(array));
+  return r;
+}
+
+CUresult OnMipmappedArrayDestroy(Call<decltype(cuMipmappedArrayDestroy)> call,
+                                 CUmipmappedArray array) {
+  const GatePass pass(Gate::Call::kFree);
+  if (!pass) return kNoPass;
+  const CUresult r = call.real(array);
+  if (r == CUDA_SUCCESS) Forget(call.caller, KeyOf(array));
+  return r;
+}
+
+CUresult OnMemAllocHost(Call<decltype(cuMemAllocHost_v2)> call, void** out, size_t bytes) {
+  const CUresult r = call.real(out, bytes);
+  if (Made(r, out)) NotePinned(call.caller, *out, bytes);
+  return r;
+}
+
+CUresult OnMemHostAlloc(Call<decltype(cuMemHostAlloc)> call, void** out, size_t bytes,
+                        unsigned flags) {
+  const CUresult r = call.real(out, bytes, flags);
+  if (Made(r, out)) NotePinned(call.caller, *out, bytes);
+  return r;
+}
+
+CUresult OnMemHostRegister(Call<decltype(cuMemHostRegister_v2)> call, void* host, size_t bytes,
+                           unsigned flags) {
+  const CUresult r = call.real(host, bytes, flags);
+  if (r == CUDA_SUCCESS) NotePinned(call.caller, host, bytes);
+  return r;
+}
+
+CUresult OnMemFreeHost(Call<decltype(cuMemFreeHost)> call, void* host) {
+  const GatePass pass(Gate::Call::kFree);
+  if (!pass) return kNoPass;
+  const CUresult r = call.real(host);
+  if (r == CUDA_SUCCESS) ForgetPinned(call.caller, host);
+  return r;
+}
+
+CUresult OnMemHostUnregister(Call<decltype(cuMemHostUnregister)> call, void* host) {
+  const GatePass pass(Gate::Call::kFree);
+  if (!pass) return kNoPass;
+  const CUresult r = call.real(host);
+  if (r == CUDA_SUCCESS) ForgetPinned(call.caller, host);
+  return r;
+}
+
+}  // namespace parkade::shim
