@@ -27,6 +27,7 @@ struct PauseOptions {
   std::string gate;
   std::string gated_work;
   std::string gated_allocations;
+  std::string on_exported;
   uint64_t epoch = 0;
   std::string request_id;
 };
@@ -113,6 +114,11 @@ absl::StatusOr<v1::PauseRequest> MakeRequest(const PauseOptions& options, const 
                                       ? v1::GATED_ALLOCATIONS_PASS
                                       : v1::GATED_ALLOCATIONS_AS_WORK);
   }
+  if (!options.on_exported.empty()) {
+    request.set_on_exported(options.on_exported == "keep"     ? v1::ON_EXPORTED_KEEP
+                            : options.on_exported == "refuse" ? v1::ON_EXPORTED_REFUSE
+                                                              : v1::ON_EXPORTED_BROKER);
+  }
   request.set_epoch(options.epoch);
   request.set_scratch_base(options.scratch_dir);
   if (!options.chunk.empty()) request.set_chunk_bytes(*ParseBytes(options.chunk));
@@ -183,6 +189,12 @@ void AddPause(CLI::App& app, Context& context) {
                    "At a closed gate an allocation does as other work: as-work (default), or goes "
                    "through: pass")
       ->check(CLI::IsMember({"as-work", "pass"}).description(""))
+      ->type_name("WAY");
+  verb->add_option("--on-exported", options->on_exported,
+                   "Memory that other processes map by CUDA IPC: broker (default) moves what only "
+                   "processes of this pause map, keep leaves it, refuse refuses the pause when "
+                   "others map it")
+      ->check(CLI::IsMember({"keep", "refuse", "broker"}).description(""))
       ->type_name("WAY");
   verb->add_option("--epoch", options->epoch,
                    "Refuse when a caller with a higher epoch has moved one of the processes")

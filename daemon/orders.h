@@ -17,6 +17,7 @@ struct GateOrder {
   wire::GateMode mode = wire::GateMode::kClosed;
   wire::GatedWork work = wire::GatedWork::kBlock;
   wire::GatedAllocations allocations = wire::GatedAllocations::kAsWork;
+  wire::OnExported exported = wire::OnExported::kBroker;
   uint64_t drain_timeout_ns = 30'000'000'000;
 };
 

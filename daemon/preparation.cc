@@ -82,6 +82,7 @@ void Preparation::Close() {
     prepare.gate_mode = uint32_t(gate_.mode);
     prepare.gated_work = uint32_t(gate_.work);
     prepare.gated_allocations = uint32_t(gate_.allocations);
+    prepare.on_exported = uint32_t(gate_.exported);
     m.process->Send(prepare, round_, i);
   }
 }

@@ -132,7 +132,9 @@ absl::StatusOr<PauseOrder> Read(const v1::PauseRequest& in) {
        {ReadChoice(in.gate_mode(), wire::IsGateMode, "gate mode", &out.gate.mode),
         ReadChoice(in.gated_work(), wire::IsGatedWork, "way of gated work", &out.gate.work),
         ReadChoice(in.gated_allocations(), wire::IsGatedAllocations, "way of gated allocations",
-                   &out.gate.allocations)}) {
+                   &out.gate.allocations),
+        ReadChoice(in.on_exported(), wire::IsOnExported, "way with exported memory",
+                   &out.gate.exported)}) {
     if (!s.ok()) return s;
   }
   if (in.has_drain_timeout()) {

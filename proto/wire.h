@@ -66,6 +66,14 @@ constexpr bool IsGatedWork(uint32_t v) { return v == 1 || v == 2; }
 enum class GatedAllocations : uint32_t { kAsWork = 1, kPass = 2 };
 constexpr bool IsGatedAllocations(uint32_t v) { return v == 1 || v == 2; }
 
+// What becomes of memory that other processes import by CUDA IPC.
+enum class OnExported : uint32_t {
+  kKeep = 1,    // it stays, whoever pauses with this process
+  kRefuse = 2,  // as kBroker; what would stay refuses the pause
+  kBroker = 3,  // importers that pause with it let go and take it back; what others import stays
+};
+constexpr bool IsOnExported(uint32_t v) { return v >= 1 && v <= 3; }
+
 enum class ProcessState : uint32_t {
   kRunning = 1,
   kPreparing = 2,  // gate closing, draining
@@ -134,7 +142,7 @@ struct Prepare {
   uint32_t gate_mode;          // GateMode, once the bytes are out
   uint32_t gated_work;         // GatedWork
   uint32_t gated_allocations;  // GatedAllocations
-  uint32_t zero;
+  uint32_t on_exported;        // OnExported
 };
 static_assert(std::is_trivially_copyable_v<Prepare> && sizeof(Prepare) == 56);
 

@@ -209,14 +209,18 @@ wire::Reply Operations::Execute(wire::Packet& packet) {
 }
 
 Freezer::Outcome Operations::Prepare(const wire::Prepare& prepare) {
-  if (!wire::IsGateMode(prepare.gate_mode) || !wire::IsGatedWork(prepare.gated_work) ||
+  // A daemon that knows no choice leaves it at zero.
+  const uint32_t exported =
+      prepare.on_exported == 0 ? uint32_t(wire::OnExported::kBroker) : prepare.on_exported;
+  if (!wire::IsOnExported(exported) || !wire::IsGateMode(prepare.gate_mode) ||
+      !wire::IsGatedWork(prepare.gated_work) ||
       !wire::IsGatedAllocations(prepare.gated_allocations)) {
     return {BadRequest("prepare: gate out of range")};
   }
   return freezer_.Prepare(
       Deadline::InNs(prepare.drain_timeout_ns),
       {prepare.epoch, wire::GateMode(prepare.gate_mode), wire::GatedWork(prepare.gated_work),
-       wire::GatedAllocations(prepare.gated_allocations)});
+       wire::GatedAllocations(prepare.gated_allocations), wire::OnExported(exported)});
 }
 
 Freezer::Outcome Operations::Commit(const wire::Commit& commit, wire::Packet& packet) {

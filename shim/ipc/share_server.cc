@@ -5,8 +5,11 @@
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/random.h>
+#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
+
+#include <algorithm>
 
 #include "common/log.h"
 #include "shim/cuda/cuda_error.h"
@@ -93,6 +96,11 @@ bool ShareServer::WaitForImporters(Deadline by, const std::atomic<bool>& cancel)
   return waited_for_ == 0;
 }
 
+std::vector<int> ShareServer::Importers() const {
+  MutexLock lock(mu_);
+  return holders_;
+}
+
 void ShareServer::Work(void* self) { static_cast<ShareServer*>(self)->Run(); }
 
 void ShareServer::Run() {
@@ -129,7 +137,12 @@ void ShareServer::Run() {
 bool ShareServer::Accept() {
   Fd socket(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
   if (!socket) return false;
-  if (IsSameUser(socket.get())) imports_.push_back({ShareChannel(std::move(socket)), {}});
+  if (!IsSameUser(socket.get())) return true;
+  ucred peer{};
+  socklen_t size = sizeof peer;
+  getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size);
+  imports_.push_back({ShareChannel(std::move(socket)), {}});
+  imports_.back().pid = peer.pid;
   return true;
 }
 
@@ -247,8 +260,16 @@ void ShareServer::LetGo(Import& import) {
 
 void ShareServer::Publish() {
   size_t waited_for = 0;
-  for (const Import& import : imports_) waited_for += import.prepared && import.holds ? 1 : 0;
+  std::vector<int> holders;
+  for (const Import& import : imports_) {
+    if (!import.holds) continue;
+    waited_for += import.prepared ? 1 : 0;
+    if (std::find(holders.begin(), holders.end(), import.pid) == holders.end()) {
+      holders.push_back(import.pid);
+    }
+  }
   MutexLock lock(mu_);
+  holders_ = std::move(holders);
   waited_for_ = waited_for;
   changed_.NotifyAll();
 }

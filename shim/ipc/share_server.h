@@ -40,6 +40,8 @@ class ShareServer {
   // Waits until every importer that has said kPrepared has let go or ended; false at the deadline,
   // or soon after `cancel` became true.
   bool WaitForImporters(Deadline by, const std::atomic<bool>& cancel) EXCLUDES(mu_);
+  // Processes that have memory of this one mapped now, each once.
+  std::vector<int> Importers() const EXCLUDES(mu_);
 
  private:
   // An importer's connection. The thread's own, but for what `mu_` guards.
@@ -50,6 +52,7 @@ class ShareServer {
     CUdeviceptr range = 0;
     uint64_t range_number = 0;
     bool prepared = false;
+    int pid = 0;  // as this process numbers it
   };
 
   static void Work(void* self);
@@ -75,6 +78,7 @@ class ShareServer {
   CondVar changed_;
   std::optional<Token> self_ GUARDED_BY(mu_);  // of which only the allocation is missing
   size_t waited_for_ GUARDED_BY(mu_) = 0;      // prepared importers that still hold
+  std::vector<int> holders_ GUARDED_BY(mu_);   // of Importers()
   Fd listener_;                                // constant once self_ is there
   Fd wake_;
   Thread thread_;

@@ -69,6 +69,20 @@ const char* NameOf(ProcessState state) {
   }
 }
 
+// With the gate open the process may use at any moment what it imports.
+bool Brokers(const Freezer::GateOrder& order) {
+  return order.mode == wire::GateMode::kClosed && order.exported != wire::OnExported::kKeep;
+}
+
+Error Exported(const std::vector<int>& importers) {
+  std::string pids;
+  for (const int pid : importers) pids += (pids.empty() ? "" : ", ") + std::to_string(pid);
+  return MakeError(Code::kFailedPrecondition, "EXPORTED",
+                   "memory of this process is mapped by process %s, which does not pause with it; "
+                   "nothing has changed",
+                   pids.c_str());
+}
+
 bool IsResident(const Range& range) {
   return std::all_of(range.pieces.begin(), range.pieces.end(),
                      [](const Piece& piece) { return piece.handle != 0; });
@@ -149,7 +163,7 @@ Freezer::Outcome Freezer::Prepare(Deadline drain_by, const GateOrder& order) {
     (void)Run(kTakeBackInUndoMs);  // nothing was let go yet
     return outcome;
   }
-  if (order.mode == wire::GateMode::kClosed) {
+  if (Brokers(order)) {
     shares_ = true;
     exports_.SetPausing(true);
     imports_.Say(wire::ShareWord::kPrepared);
@@ -228,10 +242,16 @@ Result<void> Freezer::Evict(uint64_t op_id, const EvictionPlan& plan, Outcome* o
   }
   files_ = std::move(*files);
   stage_bytes_ = plan.chunk_bytes;
-  if (gate_order_.mode == wire::GateMode::kClosed) {
+  if (Brokers(gate_order_)) {
     // Every process of the group is prepared: what two of them map leaves HBM with both. Undo: Run.
     imports_.LetGo();
     exports_.WaitForImporters(Deadline::InMs(kLetGoMs), abort_requested_);
+  }
+  if (gate_order_.exported == wire::OnExported::kRefuse) {
+    if (const auto importers = exports_.Importers(); !importers.empty()) {
+      (void)Run(kTakeBackInUndoMs);
+      return Exported(importers);
+    }
   }
   release_.Run(abort_requested_);
   // From here on every range is ours; Settle hands them back in each way out.

@@ -46,6 +46,7 @@ class Freezer {
     wire::GateMode mode = wire::GateMode::kClosed;  // once the bytes are out
     wire::GatedWork work = wire::GatedWork::kBlock;
     wire::GatedAllocations allocations = wire::GatedAllocations::kAsWork;
+    wire::OnExported exported = wire::OnExported::kBroker;
   };
   // kRunning -> kPrepared: gate closed, GPU idle, nothing moved, stats.pausable_bytes exact. On
   // error kRunning, gate open: CAPTURE_ACTIVE, BUSY (message says device, streams and how long),

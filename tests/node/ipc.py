@@ -88,6 +88,21 @@ def run(node):
             expect(importer, "right", "check", index, index + 20)
             expect(exporter, "filled", "fill", index, index + 10)
 
+    # Asked to keep, both pause and it stays; asked to refuse, only an importer that stays outside refuses.
+    words = [exporter.pid, importer.pid, "--on-exported", "keep"]
+    results = {r["pid"]: r for r in node.json("pause", *words)["results"]}
+    harness.equal(results[exporter.pid]["kept_bytes"], sum(SIZES), "kept bytes when asked to keep")
+    node.expect(0, "resume", exporter.pid, importer.pid)
+    refused = node.expect(4, "pause", exporter.pid, "--on-exported", "refuse")
+    harness.holds("EXPORTED" in refused.err and str(importer.pid) in refused.err, f"the refusal: {refused.err}")
+    harness.equal(node.state(exporter.pid), "running", "state of the exporter after the refusal")
+    words[-1] = "refuse"
+    results = {r["pid"]: r for r in node.json("pause", *words)["results"]}
+    harness.equal(results[exporter.pid]["kept_bytes"], 0, "kept bytes of a whole group")
+    node.expect(0, "resume", exporter.pid, importer.pid)
+    for index in range(len(SIZES)):
+        expect(importer, "right", "check", index, index + 10)
+
     # An importer that is resumed alone waits for its exporter; both are right in the end.
     pause(node, exporter, importer)
     waiting = node.start_cli("resume", importer.pid)

@@ -55,14 +55,16 @@ TEST_CASE("pause sends what was asked for") {
 
 TEST_CASE("pause says how the gate closes and who asks") {
   FakeControl daemon;
-  REQUIRE(RunCli({"pause", "1", "--gate", "closed", "--gated-work", "fail", "--gated-allocations",
-                  "pass", "--epoch", "18446744073709551615", daemon.flag()})
-              .exit_code == 0);
+  REQUIRE(
+      RunCli({"pause", "1", "--gate", "closed", "--gated-work", "fail", "--gated-allocations",
+              "pass", "--on-exported", "refuse", "--epoch", "18446744073709551615", daemon.flag()})
+          .exit_code == 0);
   const v1::PauseRequest& r = daemon.pause_request;
   CHECK(r.epoch() == UINT64_MAX);
   CHECK(r.gate_mode() == v1::GATE_MODE_CLOSED);
   CHECK(r.gated_work() == v1::GATED_WORK_FAIL);
   CHECK(r.gated_allocations() == v1::GATED_ALLOCATIONS_PASS);
+  CHECK(r.on_exported() == v1::ON_EXPORTED_REFUSE);
   REQUIRE(RunCli({"pause", "1", "--gate", "open", daemon.flag()}).exit_code == 0);
   CHECK(daemon.pause_request.gate_mode() == v1::GATE_MODE_OPEN);
   CHECK(daemon.pause_request.gated_work() == v1::GATED_WORK_UNSPECIFIED);

@@ -194,12 +194,14 @@ TEST_CASE("what is asked of the gate and the caller's epoch reach every shim") {
   order.mode = wire::GateMode::kOpen;
   order.work = wire::GatedWork::kFail;
   order.allocations = wire::GatedAllocations::kPass;
+  order.exported = wire::OnExported::kRefuse;
   REQUIRE(transition.Prepare(order).ok());
   for (size_t i = 0; i < 3; ++i) {
     const wire::Prepare prepare = group.shim(i).last_prepare();
     CHECK(prepare.gate_mode == uint32_t(wire::GateMode::kOpen));
     CHECK(prepare.gated_work == uint32_t(wire::GatedWork::kFail));
     CHECK(prepare.gated_allocations == uint32_t(wire::GatedAllocations::kPass));
+    CHECK(prepare.on_exported == uint32_t(wire::OnExported::kRefuse));
     CHECK(prepare.epoch == 12);
     CHECK(group.members[i].process->View().ledger->epoch == 12);
   }

@@ -57,12 +57,14 @@ TEST_CASE("what a request says of gates, epochs and waiting arrives") {
   pause.set_gate_mode(v1::GATE_MODE_OPEN);
   pause.set_gated_work(v1::GATED_WORK_FAIL);
   pause.set_gated_allocations(v1::GATED_ALLOCATIONS_PASS);
+  pause.set_on_exported(v1::ON_EXPORTED_KEEP);
   pause.set_epoch(UINT64_MAX);
   const auto order = Read(pause);
   REQUIRE(order.ok());
   CHECK(order->gate.mode == wire::GateMode::kOpen);
   CHECK(order->gate.work == wire::GatedWork::kFail);
   CHECK(order->gate.allocations == wire::GatedAllocations::kPass);
+  CHECK(order->gate.exported == wire::OnExported::kKeep);
   CHECK(order->epoch == UINT64_MAX);
   v1::ResumeRequest resume;
   resume.set_epoch(3);
