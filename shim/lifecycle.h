@@ -29,6 +29,7 @@ struct Parts {
   ShareServer& exports;
   Imports& imports;
   LedgerWriter& ledger;
+  uint64_t alloc_wait_ms;  // how long an allocation that finds no room waits for some
 };
 
 namespace internal {

@@ -89,6 +89,23 @@ wire::Policy ReadPolicy(Reader& reader) {
   return wire::Policy::kHost;
 }
 
+// PARKADE_ALLOC_WAIT=SECONDS, a day at most.
+uint64_t ReadAllocWait(Reader& reader) {
+  constexpr uint64_t kMostSeconds = 86'400;
+  const char* source = nullptr;
+  const char* value = reader.First({"PARKADE_ALLOC_WAIT"}, &source);
+  if (value == nullptr) return 0;
+  uint64_t seconds = 0;
+  const char* end = value + strlen(value);
+  const auto read = std::from_chars(value, end, seconds);
+  if (read.ec != std::errc() || read.ptr != end || seconds > kMostSeconds) {
+    reader.Refuse(source, value, "whole seconds are expected, 86400 at most");
+    return 0;
+  }
+  reader.Say("alloc_wait", value, source);
+  return seconds * 1000;
+}
+
 std::string ReadScratchBase(Reader& reader, bool* yields) {
   const char* source = nullptr;
   const char* value = reader.First({"PARKADE_SCRATCH_DIR"}, &source);
@@ -124,6 +141,7 @@ Settings ReadSettings(const char* (*get)(const char*)) {
   s.cell = reader.Label("cell", {"PARKADE_CELL"}, sizeof(wire::Hello::cell));
   s.rank = ReadRank(reader);
   s.policy = ReadPolicy(reader);
+  s.alloc_wait_ms = ReadAllocWait(reader);
   s.scratch_base = ReadScratchBase(reader, &s.scratch_base_yields);
   return s;
 }

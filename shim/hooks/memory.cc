@@ -10,6 +10,7 @@
 #include "shim/hooks/handlers.h"
 #include "shim/hooks/hooked.h"
 #include "shim/hooks/native_answers.h"
+#include "shim/hooks/want_of_memory.h"
 
 namespace parkade::shim {
 namespace {
@@ -41,7 +42,7 @@ std::optional<CUresult> RefusalOfAllocation(const Parts& parts, CUdeviceptr* out
   return RefusalOfThread(parts, [&] { return parts.driver.mem_alloc(out, SIZE_MAX); });
 }
 
-CUresult Allocate(Parts& parts, const void* caller, CUdeviceptr* out, size_t bytes) {
+CUresult TryToAllocate(Parts& parts, const void* caller, CUdeviceptr* out, size_t bytes) {
   const GatePass pass(Gate::Call::kAllocation);
   if (!pass) return kNoPass;
   InShim guard;
@@ -58,6 +59,24 @@ CUresult Allocate(Parts& parts, const void* caller, CUdeviceptr* out, size_t byt
   const CUresult native = AllocateNative(parts, wire::ForeignKind::kNative, out, bytes);
   if (native == CUDA_SUCCESS) WarnOfRefusal(parts, r);
   return native;
+}
+
+CUresult Allocate(Parts& parts, const void* caller, CUdeviceptr* out, size_t bytes) {
+  const CUresult r = TryToAllocate(parts, caller, out, bytes);
+  if (r != CUDA_ERROR_OUT_OF_MEMORY) return r;
+  struct Attempt {
+    Parts& parts;
+    const void* caller;
+    CUdeviceptr* out;
+    size_t bytes;
+  } attempt{parts, caller, out, bytes};
+  return WaitForMemory(
+      parts, bytes,
+      [](void* arg) {
+        const Attempt& a = *static_cast<Attempt*>(arg);
+        return TryToAllocate(a.parts, a.caller, a.out, a.bytes);
+      },
+      &attempt);
 }
 
 // Frees native memory made for this alone, as the application would free its own: in a capture, or

@@ -5,6 +5,8 @@ line. It reaches the driver by ctypes.
   mixed COUNT SEED      COUNT allocations of 1 byte to 48 MiB, at most 64 of them at a time, freed in any order:
                         "mixed"
   free                  frees what `small` has made:             "freed"
+  try BYTES             one allocation:                          "ok", or "error CODE"; BYTES may end in T
+  drop                  frees it:                                "dropped"
   census                "census FREE DESCRIPTORS MAPPINGS", FREE being the driver's free bytes
 """
 
@@ -25,7 +27,7 @@ class Program:
     def __init__(self):
         self.cuda = load()
         retain(self.cuda, 0)
-        self.kept = []
+        self.kept, self.tried = [], None
 
     def driver_free(self):
         free, total = ctypes.c_size_t(), ctypes.c_size_t()
@@ -55,6 +57,18 @@ class Program:
             self.release(address)
         return "mixed"
 
+    def try_one(self, size):
+        address, size = ctypes.c_uint64(), int(size.rstrip("T")) << (40 if size.endswith("T") else 0)
+        code = self.cuda.cuMemAlloc_v2(ctypes.byref(address), ctypes.c_size_t(size))
+        if code:
+            return f"error {code}"
+        self.tried = address
+        return "ok"
+
+    def drop(self):
+        self.release(self.tried)
+        return "dropped"
+
     def census(self):
         with open("/proc/self/maps", encoding="ascii") as maps:
             mappings = len(maps.readlines())
@@ -62,4 +76,5 @@ class Program:
         return f"census {self.driver_free()} {descriptors} {mappings}"
 
 
+setattr(Program, "try", Program.try_one)  # a word of the language
 serve(Program())

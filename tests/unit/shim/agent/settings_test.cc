@@ -92,6 +92,18 @@ TEST_CASE("PARKADE_SCRATCH_DIR is meant; a directory under SCRATCH yields to the
   CHECK(fallback.scratch_base_yields);
 }
 
+TEST_CASE("PARKADE_ALLOC_WAIT is whole seconds, off where it cannot be meant") {
+  CHECK(Read({}).alloc_wait_ms == 0);
+  const Settings meant = Read({{"PARKADE_ALLOC_WAIT", "30"}});
+  CHECK(meant.alloc_wait_ms == 30'000);
+  CHECK(meant.lines.find("alloc_wait=30 (PARKADE_ALLOC_WAIT)") != std::string::npos);
+  for (const char* bad : {"-1", "1.5", "soon", "86401", "99999999999999999999"}) {
+    const Settings refused = Read({{"PARKADE_ALLOC_WAIT", bad}});
+    CHECK(refused.alloc_wait_ms == 0);
+    CHECK(refused.warnings.find(bad) != std::string::npos);
+  }
+}
+
 TEST_CASE("only PARKADE=off makes the shim inert") {
   environment = {{"PARKADE", "off"}};
   CHECK(IsOff(Get));

@@ -26,7 +26,7 @@ struct Runtime {
   Foreign foreign{driver, *ledger};
   ShareServer exports{driver, heap};
   Imports imports{driver, heap.implicit_wait()};
-  Parts parts{driver, contexts, streams, heap, foreign, exports, imports, *ledger};
+  Parts parts{driver, contexts, streams, heap, foreign, exports, imports, *ledger, 0};
 };
 
 wire::LedgerHeader Ledger() {

@@ -1,0 +1,74 @@
+// Looks at the driver's free memory, and says what was missing.
+#include "shim/hooks/want_of_memory.h"
+
+#include <time.h>
+
+#include <cstdio>
+
+#include "common/bytes.h"
+#include "common/deadline.h"
+#include "common/log.h"
+#include "shim/cuda/in_shim.h"
+
+namespace parkade::shim {
+namespace {
+
+// Nothing announces that memory has become free: the driver has to be asked again. A tenth of what
+// a pause takes that makes room.
+constexpr timespec kLookAgain{0, 20'000'000};
+// No more lines than these in the application's own log: a program may live with failed
+// allocations.
+constexpr uint64_t kMostLines = 4;
+
+struct Memory {
+  size_t free = 0;
+  size_t total = 0;
+};
+
+Memory Ask(Parts& parts) {
+  InShim guard;
+  Memory memory;
+  if (parts.driver.mem_get_info(&memory.free, &memory.total) != CUDA_SUCCESS) return {};
+  return memory;
+}
+
+void Note(Parts& parts, size_t bytes, const Memory& memory, uint64_t waited_ms) {
+  CUdevice device = 0;
+  parts.driver.ctx_get_device(&device);
+  char text[200];
+  const int n =
+      snprintf(text, sizeof text,
+               "an allocation of %zu bytes on device %d failed: %zu of %zu bytes are free", bytes,
+               device, memory.free, memory.total);
+  if (waited_ms != 0 && n > 0 && size_t(n) < sizeof text) {
+    snprintf(text + n, sizeof text - size_t(n), ", after a wait of %.1f s",
+             double(waited_ms) / 1000);
+  }
+  parts.ledger.AddEvent(text);
+  static constinit std::atomic<uint64_t> lines{0};
+  if (lines.fetch_add(1, std::memory_order_relaxed) < kMostLines) {
+    Log(LogLevel::kWarning, "%s", text);
+  }
+}
+
+}  // namespace
+
+CUresult WaitForMemory(Parts& parts, size_t bytes, CUresult (*again)(void* arg), void* arg) {
+  const uint64_t start_ns = MonotonicNs();
+  const Deadline by = Deadline::InMs(parts.alloc_wait_ms);
+  Memory memory = Ask(parts);
+  // What the whole GPU does not hold no pause makes room for.
+  const bool can_be = bytes <= memory.total;
+  while (can_be && !by.Passed()) {
+    clock_nanosleep(CLOCK_MONOTONIC, 0, &kLookAgain, nullptr);
+    memory = Ask(parts);
+    if (memory.free < bytes) continue;
+    const CUresult r = again(arg);
+    if (r != CUDA_ERROR_OUT_OF_MEMORY) return r;
+  }
+  const bool waited = can_be && parts.alloc_wait_ms != 0;
+  Note(parts, bytes, memory, waited ? (MonotonicNs() - start_ns) / 1'000'000 : 0);
+  return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+}  // namespace parkade::shim
