@@ -6,7 +6,7 @@ import time
 import harness
 
 PROGRAM = harness.TREE / "tests/apps/allocating.py"
-HELD, WANTED, OWN = "3G", 2 << 30, 4096
+HELD, WANTED, OWN = "320M", 240 << 20, 4096
 OUT_OF_MEMORY = 2
 
 
@@ -73,4 +73,4 @@ def run(node):
     harness.equal(app.line(), "ok", "an allocation that the end of another process made room for")
 
 
-harness.scenario(run)
+harness.scenario(run, gpu_bytes="512M")
