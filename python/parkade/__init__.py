@@ -1,0 +1,65 @@
+"""Parkade parks the GPU memory of running processes; this is the client of its daemon `parkaded`.
+
+    with parkade.Client() as client:
+        client.pause(parkade.Selector(job="rl", role="rollout"), policy="host")
+        client.resume(4711, wait_timeout=60)
+
+`AsyncClient` has the same calls for asyncio, `parkade.ray` what a Ray actor needs to be started under
+Parkade. Sizes are bytes, times are seconds.
+"""
+
+from .aio import AsyncClient
+from .client import Client
+from .errors import (
+    Aborted,
+    AlreadyExists,
+    Cancelled,
+    DataLoss,
+    DeadlineExceeded,
+    Error,
+    FailedPrecondition,
+    Internal,
+    InvalidArgument,
+    NotFound,
+    PermissionDenied,
+    ResourceExhausted,
+    Unauthenticated,
+    Unavailable,
+)
+from .labels import environment, set_labels
+from .preload import find_library, merge_preload
+from .types import (
+    Allocation,
+    Event,
+    EventKind,
+    ForeignMemory,
+    GateMode,
+    GatedAllocations,
+    GatedWork,
+    Gpu,
+    GpuChange,
+    GpuUser,
+    Node,
+    OnExported,
+    Policy,
+    Process,
+    ProcessDetails,
+    ProcessDevice,
+    ProcessState,
+    Progress,
+    ScratchBase,
+    ScratchEntry,
+    Selector,
+    Target,
+    TransitionResult,
+)
+
+__all__ = [
+    "Aborted", "Allocation", "AlreadyExists", "AsyncClient", "Cancelled", "Client", "DataLoss",
+    "DeadlineExceeded", "Error", "Event", "EventKind", "FailedPrecondition", "ForeignMemory", "GateMode",
+    "GatedAllocations", "GatedWork", "Gpu", "GpuChange", "GpuUser", "Internal", "InvalidArgument", "Node",
+    "NotFound", "OnExported", "PermissionDenied", "Policy", "Process", "ProcessDetails", "ProcessDevice",
+    "ProcessState", "Progress", "ResourceExhausted", "ScratchBase", "ScratchEntry", "Selector", "Target",
+    "TransitionResult", "Unauthenticated", "Unavailable", "environment", "find_library", "merge_preload",
+    "set_labels",
+]

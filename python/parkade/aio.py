@@ -1,0 +1,96 @@
+"""AsyncClient: the calls of Client for asyncio. One event loop each."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, AsyncIterator, Mapping, TypeVar
+
+import grpc
+import grpc.aio
+
+from . import calls, errors, messages, types
+from .endpoint import CHANNEL_OPTIONS, endpoint_of
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+T = TypeVar("T")
+
+
+class AsyncClient:
+    """As Client, which see. A call that is cancelled on this side goes on in the daemon."""
+
+    def __init__(
+        self,
+        runtime_dir: str | None = None,
+        *,
+        address: str | None = None,
+        certificate: str | None = None,
+        key: str | None = None,
+        ca: str | None = None,
+        timeout: float | None = None,
+    ):
+        self._timeout = timeout
+        self._endpoint = endpoint_of(runtime_dir, address, certificate, key, ca)
+        self._opened: Any = None
+
+    def _channel(self) -> Any:
+        # Not before the first call: a channel belongs to the event loop that runs then.
+        if self._opened is None:
+            to = self._endpoint
+            self._opened = (
+                grpc.aio.secure_channel(to.target, to.credentials, CHANNEL_OPTIONS)
+                if to.credentials
+                else grpc.aio.insecure_channel(to.target, CHANNEL_OPTIONS)
+            )
+        return self._opened
+
+    async def close(self) -> None:
+        if self._opened is not None:
+            await self._opened.close()
+
+    async def __aenter__(self) -> AsyncClient:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def _call(self, call: calls.Call[T], values: Mapping[str, Any]) -> T:
+        request, timeout = calls.prepare(call, values, self._timeout)
+        path, kind, parse = messages.method(call.name)
+        send = self._channel().unary_unary(path, kind.SerializeToString, parse)  # type: ignore[attr-defined]
+        try:
+            return call.read(await send(request, timeout=timeout))
+        except grpc.RpcError as error:
+            raise errors.from_rpc(error) from None
+
+    async def list_processes(self, target: types.Target | None = None, **options: Unpack[calls.CallOptions]) -> list[types.Process]:
+        return await self._call(calls.LIST_PROCESSES, calls.with_selector(target, options))
+
+    async def get_process(self, pid: int, **options: Unpack[calls.CallOptions]) -> types.ProcessDetails:
+        return await self._call(calls.GET_PROCESS, {"pid": pid, **options})
+
+    async def get_node(self, **options: Unpack[calls.CallOptions]) -> types.Node:
+        return await self._call(calls.GET_NODE, options)
+
+    async def pause(self, target: types.Target, **options: Unpack[calls.PauseOptions]) -> list[types.TransitionResult]:
+        return await self._call(calls.PAUSE, calls.with_selector(target, options))
+
+    async def resume(self, target: types.Target, **options: Unpack[calls.ResumeOptions]) -> list[types.TransitionResult]:
+        return await self._call(calls.RESUME, calls.with_selector(target, options))
+
+    async def collect_garbage(self, dry_run: bool = False, **options: Unpack[calls.CallOptions]) -> list[types.ScratchEntry]:
+        return await self._call(calls.COLLECT_GARBAGE, {"dry_run": dry_run, **options})
+
+    async def watch(self, target: types.Target | None = None, timeout: float | None = None) -> AsyncIterator[types.Event]:
+        """As Client.watch; leaving the `async for` ends it."""
+        request, _ = calls.prepare(calls.WATCH, calls.with_selector(target, {}), None)
+        path, kind, parse = messages.method(calls.WATCH.name)
+        stream = self._channel().unary_stream(path, kind.SerializeToString, parse)(request, timeout=timeout)  # type: ignore[attr-defined]
+        try:
+            async for event in stream:
+                yield calls.WATCH.read(event)
+        except grpc.RpcError as error:
+            if error.code() is not grpc.StatusCode.DEADLINE_EXCEEDED:
+                raise errors.from_rpc(error) from None
+        finally:
+            stream.cancel()

@@ -1,0 +1,86 @@
+"""The calls of the API: their options, how long they may take, and what their answers become.
+
+Knows nothing of channels; client.py and aio.py carry the calls out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Callable, Generic, Mapping, TypedDict, TypeVar
+
+from . import messages, types
+from .types import Policy
+
+T = TypeVar("T")
+
+QUESTION = 10.0
+TRANSITION = 1800.0
+
+
+class CallOptions(TypedDict, total=False):
+    """`timeout`: seconds to wait for the answer; work that has begun goes on. Default: that of the
+    client, else 10 for questions and 1800 for what moves bytes."""
+
+    timeout: float
+
+
+class TransitionOptions(CallOptions, total=False):
+    request_id: str  # repeating it gives the first answer again
+    epoch: int  # refused when a caller with a higher one has moved one of the processes
+
+
+class PauseOptions(TransitionOptions, total=False):
+    """As the fields of PauseRequest; enumerations also by name ("disk")."""
+
+    policy: Policy | str
+    tag_policies: Mapping[str, Policy | str]
+    gate_mode: types.GateMode | str
+    drain_timeout: float
+    scratch_base: str
+    chunk_bytes: int
+    gated_work: types.GatedWork | str
+    gated_allocations: types.GatedAllocations | str
+    on_exported: types.OnExported | str
+
+
+class ResumeOptions(TransitionOptions, total=False):
+    """As the fields of ResumeRequest."""
+
+    release_host: bool
+    wait_timeout: float
+
+
+@dataclass(frozen=True)
+class Call(Generic[T]):
+    name: str
+    wait: float | None
+    read: Callable[[Any], T]
+
+
+def _all(field: str, kind: type[T]) -> Callable[[Any], list[T]]:
+    return lambda answer: [messages.read(each, kind) for each in getattr(answer, field)]
+
+
+LIST_PROCESSES = Call("ListProcesses", QUESTION, _all("processes", types.Process))
+GET_PROCESS = Call("GetProcess", QUESTION, lambda answer: messages.read(answer, types.ProcessDetails))
+GET_NODE = Call("GetNode", QUESTION, lambda answer: messages.read(answer, types.Node))
+PAUSE = Call("Pause", TRANSITION, _all("results", types.TransitionResult))
+RESUME = Call("Resume", TRANSITION, _all("results", types.TransitionResult))
+COLLECT_GARBAGE = Call("CollectGarbage", TRANSITION, _all("entries", types.ScratchEntry))
+WATCH = Call("Watch", None, lambda event: messages.read(event, types.Event))
+
+
+def selector_of(target: types.Target | None) -> types.Selector | None:
+    return types.Selector(pids=(target,)) if isinstance(target, int) else target
+
+
+def with_selector(target: types.Target | None, options: Mapping[str, Any]) -> dict[str, Any]:
+    return {"selector": selector_of(target), **options}
+
+
+def prepare(call: Call[Any], values: Mapping[str, Any], default: float | None) -> tuple[messages.Message, float | None]:
+    """The request, and how long its answer may take. TypeError for an option that the call has not."""
+    fields = {name: value for name, value in values.items() if name != "timeout"}
+    timeout = values.get("timeout")
+    request = messages.new(f"{call.name}Request", fields)
+    return request, timeout if timeout is not None else default if default is not None else call.wait

@@ -1,0 +1,115 @@
+"""Client: the daemon's calls, blocking. Threads may share one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Iterator, Mapping, TypeVar
+
+import grpc
+
+from . import calls, errors, messages, types
+from .endpoint import CHANNEL_OPTIONS, endpoint_of
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+T = TypeVar("T")
+
+
+class Watch:
+    """The events of one watch, in a `for`. Ends with close(), at its timeout, or with the daemon."""
+
+    def __init__(self, stream: Any):
+        self._stream = stream
+        self._closed = False
+
+    def __iter__(self) -> Iterator[types.Event]:
+        return self
+
+    def __next__(self) -> types.Event:
+        try:
+            return calls.WATCH.read(next(self._stream))
+        except grpc.RpcError as error:
+            # The timeout says how long to watch, its end is no failure.
+            if self._closed or error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
+                raise StopIteration from None
+            raise errors.from_rpc(error) from None
+
+    def close(self) -> None:
+        self._closed = True
+        self._stream.cancel()
+
+    def __enter__(self) -> Watch:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class Client:
+    """The daemon of this node, by its socket in `runtime_dir` (PARKADE_RUNTIME_DIR, else /run/parkade), or
+    one on the network at `address` with `certificate`, `key` and `ca` (PEM files).
+
+    Connects at the first call. Calls fail with a parkade.Error; TypeError and ValueError are for options
+    that no daemon would understand.
+    """
+
+    def __init__(
+        self,
+        runtime_dir: str | None = None,
+        *,
+        address: str | None = None,
+        certificate: str | None = None,
+        key: str | None = None,
+        ca: str | None = None,
+        timeout: float | None = None,
+    ):
+        self._timeout = timeout
+        to = endpoint_of(runtime_dir, address, certificate, key, ca)
+        self._channel: Any = (
+            grpc.secure_channel(to.target, to.credentials, CHANNEL_OPTIONS)
+            if to.credentials
+            else grpc.insecure_channel(to.target, CHANNEL_OPTIONS)
+        )
+
+    def close(self) -> None:
+        self._channel.close()
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _call(self, call: calls.Call[T], values: Mapping[str, Any]) -> T:
+        request, timeout = calls.prepare(call, values, self._timeout)
+        path, kind, parse = messages.method(call.name)
+        send = self._channel.unary_unary(path, kind.SerializeToString, parse)  # type: ignore[attr-defined]
+        try:
+            return call.read(send(request, timeout=timeout))
+        except grpc.RpcError as error:
+            raise errors.from_rpc(error) from None
+
+    def list_processes(self, target: types.Target | None = None, **options: Unpack[calls.CallOptions]) -> list[types.Process]:
+        return self._call(calls.LIST_PROCESSES, calls.with_selector(target, options))
+
+    def get_process(self, pid: int, **options: Unpack[calls.CallOptions]) -> types.ProcessDetails:
+        return self._call(calls.GET_PROCESS, {"pid": pid, **options})
+
+    def get_node(self, **options: Unpack[calls.CallOptions]) -> types.Node:
+        return self._call(calls.GET_NODE, options)
+
+    def pause(self, target: types.Target, **options: Unpack[calls.PauseOptions]) -> list[types.TransitionResult]:
+        return self._call(calls.PAUSE, calls.with_selector(target, options))
+
+    def resume(self, target: types.Target, **options: Unpack[calls.ResumeOptions]) -> list[types.TransitionResult]:
+        return self._call(calls.RESUME, calls.with_selector(target, options))
+
+    def collect_garbage(self, dry_run: bool = False, **options: Unpack[calls.CallOptions]) -> list[types.ScratchEntry]:
+        return self._call(calls.COLLECT_GARBAGE, {"dry_run": dry_run, **options})
+
+    def watch(self, target: types.Target | None = None, timeout: float | None = None) -> Watch:
+        """Events from now on; first one `present` for each process that matches. No end without a timeout."""
+        request, _ = calls.prepare(calls.WATCH, calls.with_selector(target, {}), None)
+        path, kind, parse = messages.method(calls.WATCH.name)
+        send = self._channel.unary_stream(path, kind.SerializeToString, parse)  # type: ignore[attr-defined]
+        return Watch(send(request, timeout=timeout))

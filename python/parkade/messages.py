@@ -1,0 +1,143 @@
+"""The API's messages, made from the descriptors in control.binpb, and their way to and from dataclasses.
+
+In a pool of their own, so that nobody else's generated code for the same API is in the way.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import enum
+import pathlib
+from typing import Any, Callable, Mapping, TypeVar
+
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from google.protobuf.message import Message
+
+from . import types
+
+T = TypeVar("T")
+
+PACKAGE = "parkade.v1"
+
+
+def _load() -> descriptor_pool.DescriptorPool:
+    files = descriptor_pb2.FileDescriptorSet()
+    files.ParseFromString(pathlib.Path(__file__).with_name("control.binpb").read_bytes())
+    pool = descriptor_pool.DescriptorPool()
+    for file in files.file:
+        pool.AddSerializedFile(file.SerializeToString())
+    return pool
+
+
+_pool = _load()
+_service = _pool.FindServiceByName(f"{PACKAGE}.Control")
+
+
+def _class_of(descriptor: Any) -> Callable[..., Message]:
+    if hasattr(message_factory, "GetMessageClass"):
+        return message_factory.GetMessageClass(descriptor)
+    return message_factory.MessageFactory(_pool).GetPrototype(descriptor)  # protobuf before 4.22
+
+
+def new(name: str, values: Mapping[str, Any] | None = None) -> Message:
+    """A message of the API, with the fields that `values` gives; None leaves a field alone."""
+    message = _class_of(_pool.FindMessageTypeByName(f"{PACKAGE}.{name}"))()
+    _fill(message, values or {})
+    return message
+
+
+def method(name: str) -> tuple[str, Callable[..., Message], Callable[[bytes], Message]]:
+    """A call of the service: its path, the class of its request, and how its answers are parsed."""
+    found = _service.methods_by_name[name]
+    answer = _class_of(found.output_type)
+    return f"/{PACKAGE}.Control/{name}", _class_of(found.input_type), answer.FromString  # type: ignore[attr-defined]
+
+
+def _is_repeated(field: Any) -> bool:
+    try:
+        return bool(field.is_repeated)
+    except AttributeError:  # protobuf before 6.30
+        return bool(field.label == field.LABEL_REPEATED)
+
+
+def _is_map(field: Any) -> bool:
+    return field.message_type is not None and field.message_type.GetOptions().map_entry
+
+
+def _enum_class(descriptor: Any) -> type[enum.Enum]:
+    """`parkade.v1.Event.Kind` is types.EventKind."""
+    name = descriptor.full_name[len(PACKAGE) + 1 :].replace(".", "")
+    return getattr(types, name)
+
+
+def _prefix(descriptor: Any) -> str:
+    zero = descriptor.values_by_number[0].name
+    return zero[: -len("UNSPECIFIED")]
+
+
+def _number(descriptor: Any, value: Any) -> int:
+    name = value.value if isinstance(value, enum.Enum) else value
+    found = isinstance(name, str) and descriptor.values_by_name.get(_prefix(descriptor) + name.upper())
+    if not found:
+        names = [each.name[len(_prefix(descriptor)) :].lower() for each in descriptor.values[1:]]
+        raise ValueError(f"{value!r} is none of {', '.join(names)}")
+    return found.number
+
+
+def _fill(message: Any, values: Mapping[str, Any]) -> None:
+    for name, value in values.items():
+        if value is None:
+            continue
+        field = message.DESCRIPTOR.fields_by_name.get(name)
+        if field is None:
+            raise TypeError(f"{message.DESCRIPTOR.name} has no {name!r}")
+        place = getattr(message, name)
+        if _is_map(field):
+            entry = field.message_type.fields_by_name["value"]
+            for key, item in value.items():
+                place[key] = _number(entry.enum_type, item) if entry.enum_type else item
+        elif _is_repeated(field):
+            place.extend(value)
+        elif field.message_type is None:
+            setattr(message, name, _number(field.enum_type, value) if field.enum_type else value)
+        elif field.message_type.full_name == "google.protobuf.Duration":
+            place.seconds, place.nanos = divmod(round(value * 1e9), 1_000_000_000)
+            place.SetInParent()
+        else:
+            fields = dataclasses.fields(value)
+            _fill(place, {each.name: getattr(value, each.name) for each in fields})
+            place.SetInParent()
+
+
+def read(message: Message, kind: type[T]) -> T:
+    """The dataclass `kind` with the message's values."""
+    fields = message.DESCRIPTOR.fields_by_name
+    return kind(**{each.name: _value(message, fields[each.name]) for each in dataclasses.fields(kind)})  # type: ignore[arg-type]
+
+
+def _value(message: Any, field: Any) -> Any:
+    value = getattr(message, field.name)
+    if _is_map(field):
+        return {key: _one(field.message_type.fields_by_name["value"], item) for key, item in value.items()}
+    if _is_repeated(field):
+        return tuple(_one(field, item) for item in value)
+    has_presence = field.message_type is not None or field.containing_oneof is not None
+    if has_presence and not message.HasField(field.name):
+        return None
+    return _one(field, value)
+
+
+def _one(field: Any, value: Any) -> Any:
+    if field.enum_type is not None:
+        found = field.enum_type.values_by_number.get(value, field.enum_type.values_by_number[0])
+        return _enum_class(field.enum_type)(found.name[len(_prefix(field.enum_type)) :].lower())
+    if field.message_type is None:
+        return value
+    name = field.message_type.full_name
+    if name == "google.protobuf.Duration":
+        return value.seconds + value.nanos / 1e9
+    if name == "google.protobuf.Timestamp":
+        at = datetime.datetime.fromtimestamp(value.seconds, datetime.timezone.utc)
+        return at + datetime.timedelta(microseconds=value.nanos // 1000)
+    return read(value, getattr(types, field.message_type.name))

@@ -1,0 +1,236 @@
+"""What the API speaks of, as in control.proto, which says what each field means.
+
+A field that the daemon has not set is None where that differs from zero. An enumeration's values are
+its names in lower case; one that this version does not know reads as `UNSPECIFIED`.
+"""
+
+from __future__ import annotations
+
+import datetime
+import enum
+from dataclasses import dataclass
+from typing import Optional, Sequence, Union
+
+
+class Policy(str, enum.Enum):
+    UNSPECIFIED = "unspecified"
+    HOST = "host"
+    DISK = "disk"
+    AUTO = "auto"
+    DISCARD = "discard"
+    KEEP = "keep"
+
+
+class GateMode(str, enum.Enum):
+    UNSPECIFIED = "unspecified"
+    CLOSED = "closed"
+    OPEN = "open"
+
+
+class GatedWork(str, enum.Enum):
+    UNSPECIFIED = "unspecified"
+    BLOCK = "block"
+    FAIL = "fail"
+
+
+class GatedAllocations(str, enum.Enum):
+    UNSPECIFIED = "unspecified"
+    AS_WORK = "as_work"
+    PASS = "pass"
+
+
+class OnExported(str, enum.Enum):
+    UNSPECIFIED = "unspecified"
+    KEEP = "keep"
+    REFUSE = "refuse"
+    BROKER = "broker"
+
+
+class ProcessState(str, enum.Enum):
+    UNSPECIFIED = "unspecified"
+    RUNNING = "running"
+    PREPARING = "preparing"
+    PREPARED = "prepared"
+    EVICTING = "evicting"
+    PAUSED = "paused"
+    RESTORING = "restoring"
+    PARTLY_MOVED = "partly_moved"
+    FAILED = "failed"
+
+
+class EventKind(str, enum.Enum):
+    UNSPECIFIED = "unspecified"
+    PRESENT = "present"
+    APPEARED = "appeared"
+    STATE = "state"
+    PROGRESS = "progress"
+    GONE = "gone"
+
+
+@dataclass(frozen=True)
+class Selector:
+    """Which processes: all that is given must match."""
+
+    pids: Sequence[int] = ()
+    job: str = ""
+    role: str = ""
+    cell: str = ""
+    ranks: Sequence[int] = ()
+    gpu_uuids: Sequence[str] = ()
+    all: bool = False
+
+
+# What a call is about: a selector, or the pid of one process.
+Target = Union[Selector, int]
+
+
+@dataclass(frozen=True)
+class ForeignMemory:
+    kind: str
+    bytes: int
+    advice: str
+
+
+@dataclass(frozen=True)
+class ProcessDevice:
+    gpu_uuid: str
+    ordinal: int
+    resident_bytes: int
+    requested_bytes: int
+    foreign_bytes: int
+    foreign: tuple[ForeignMemory, ...]
+
+
+@dataclass(frozen=True)
+class Progress:
+    done_bytes: int
+    total_bytes: int
+    bytes_per_second: float
+    time_left: Optional[float]
+
+
+@dataclass(frozen=True)
+class Process:
+    pid: int
+    start_ticks: int
+    uid: int
+    command: str
+    job: str
+    role: str
+    cell: str
+    rank: Optional[int]
+    state: ProcessState
+    connected: bool
+    devices: tuple[ProcessDevice, ...]
+    host_backup_bytes: int
+    disk_backup_bytes: int
+    host_pool_bytes: int
+    progress: Optional[Progress]
+    allocation_count: int
+    gated_threads: int
+    unhooked_names: int
+    settings: tuple[str, ...]
+    warnings: tuple[str, ...]
+    scratch_dir: str
+    shim_version: str
+    gate_mode: GateMode
+    epoch: int
+    pinned_bytes: int
+    events: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Allocation:
+    address: int
+    bytes: int
+    device: int
+    tag: str
+    allocation_class: str
+    place: str
+
+
+@dataclass(frozen=True)
+class ProcessDetails:
+    process: Process
+    allocations: tuple[Allocation, ...]
+
+
+@dataclass(frozen=True)
+class GpuUser:
+    pid: int
+    used_bytes: int
+
+
+@dataclass(frozen=True)
+class Gpu:
+    uuid: str
+    name: str
+    total_bytes: int
+    free_bytes: int
+    users: tuple[GpuUser, ...]
+
+
+@dataclass(frozen=True)
+class ScratchBase:
+    path: str
+    usable: bool
+    reason: str
+    free_bytes: int
+    used_bytes: int
+
+
+@dataclass(frozen=True)
+class Node:
+    daemon_version: str
+    gpus: tuple[Gpu, ...]
+    host_total_bytes: int
+    host_available_bytes: int
+    scratch_bases: tuple[ScratchBase, ...]
+    gpu_source: str
+
+
+@dataclass(frozen=True)
+class GpuChange:
+    uuid: str
+    free_before_bytes: int
+    free_after_bytes: int
+    expected_bytes: int
+
+
+@dataclass(frozen=True)
+class TransitionResult:
+    """What became of one process in a pause or resume."""
+
+    pid: int
+    already: bool
+    state: ProcessState
+    host_bytes: int
+    disk_bytes: int
+    discarded_bytes: int
+    kept_bytes: int
+    released_bytes: int
+    gate_seconds: float
+    drain_seconds: float
+    move_seconds: float
+    total_seconds: float
+    residue_bytes: int
+    gpus: tuple[GpuChange, ...]
+    let_through: int
+    wait_seconds: float
+
+
+@dataclass(frozen=True)
+class ScratchEntry:
+    path: str
+    pid: int
+    uid: int
+    bytes: int
+    dead: bool
+    reason: str
+
+
+@dataclass(frozen=True)
+class Event:
+    time: datetime.datetime
+    kind: EventKind
+    process: Process
