@@ -207,7 +207,9 @@ absl::StatusOr<Outcomes> NodeState::Pause(const Caller& caller, const PauseOrder
   const Begun begun(to_.journal, BegunOperation::Kind::kPause, members);
   Movement movement(to_.gpus, claimed->processes);
   std::vector<Scratch::Use> uses(members.size());
-  const absl::Status evicted = Evict(members, uses, order);
+  Timeline timeline(arrived_ns);
+  timeline.Ended("claim");
+  const absl::Status evicted = Evict(members, uses, order, timeline);
   for (size_t i = 0; i < uses.size(); ++i) {
     if (!evicted.ok() && members[i].process->State() == ProcessState::kRunning) {
       uses[i].GiveBack();
@@ -218,16 +220,19 @@ absl::StatusOr<Outcomes> NodeState::Pause(const Caller& caller, const PauseOrder
   if (!evicted.ok()) return ExplainMemlock(NameBackup(evicted, members));
 
   movement.WaitForRelease();
+  timeline.Ended("free figures");
   to_.account.Changed();
   Outcomes outcomes;
   for (const Member& member : members) {
     outcomes.push_back(movement.OutcomeOf(member, ProcessState::kPaused, arrived_ns));
   }
+  timeline.Ended("report");
+  timeline.Log("pause");
   return outcomes;
 }
 
 absl::Status NodeState::Evict(std::vector<Member>& members, std::vector<Scratch::Use>& uses,
-                              const PauseOrder& order) {
+                              const PauseOrder& order, Timeline& timeline) {
   HostBudget::Booking booking(to_.budget);
   Transition transition(members, to_.events, limits_, order.epoch);
   // Before anything moves: host memory is booked and the disk preallocated by what the ledgers say.
@@ -235,13 +240,18 @@ absl::Status NodeState::Evict(std::vector<Member>& members, std::vector<Scratch:
   if (std::all_of(members.begin(), members.end(), [](const Member& m) { return m.already; })) {
     return absl::OkStatus();
   }
+  timeline.Ended("plan");
   if (auto s = transition.Prepare(order.gate); !s.ok()) return s;
+  timeline.Ended("prepare");
   // The application went on allocating until its gate closed; now the figures are exact.
   if (auto s = Provide(members, uses, order, booking); !s.ok()) {
     transition.Abort();
     return s;
   }
-  return transition.Commit({order.policies, order.chunk_bytes});
+  timeline.Ended("plan");
+  const absl::Status status = transition.Commit({order.policies, order.chunk_bytes});
+  timeline.Ended("commit");
+  return status;
 }
 
 absl::Status NodeState::Provide(std::vector<Member>& members, std::vector<Scratch::Use>& uses,
@@ -287,13 +297,18 @@ absl::StatusOr<Outcomes> NodeState::Resume(const Caller& caller, const ResumeOrd
   const Begun begun(to_.journal, BegunOperation::Kind::kResume, members);
   Movement movement(to_.gpus, claimed->processes);
   double waited_seconds = 0;
+  Timeline timeline(arrived_ns);
+  timeline.Ended("claim");
   if (auto s = Restore(members, order, &waited_seconds); !s.ok()) return NameBackup(s, members);
+  timeline.Ended("restore");
   movement.Look();
   Outcomes outcomes;
   for (const Member& member : members) {
     outcomes.push_back(movement.OutcomeOf(member, ProcessState::kRunning, arrived_ns));
     outcomes.back().wait_seconds = waited_seconds;
   }
+  timeline.Ended("report");
+  timeline.Log("resume");
   return outcomes;
 }
 

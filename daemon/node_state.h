@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "common/timeline.h"
 #include "daemon/events.h"
 #include "daemon/gpu_account.h"
 #include "daemon/gpus.h"
@@ -54,7 +55,7 @@ class NodeState {
   absl::StatusOr<Claimed> Claim(const Caller& caller, const Selector& selector, uint64_t epoch,
                                 wire::ProcessState goal);
   absl::Status Evict(std::vector<Member>& members, std::vector<Scratch::Use>& uses,
-                     const PauseOrder& order);
+                     const PauseOrder& order, Timeline& timeline);
   absl::Status Provide(std::vector<Member>& members, std::vector<Scratch::Use>& uses,
                        const PauseOrder& order, HostBudget::Booking& booking);
   // Waits for HBM as long as the order allows, and tries until all are back or one fails otherwise.

@@ -63,6 +63,7 @@ Result<Runtime*> Make(SymbolLookup lookup) {
   auto ledger = LedgerWriter::Create();
   if (!ledger.ok()) return ledger.error();
   Settings settings = ReadSettings(Environment);
+  SetLog("libparkade", settings.log_level);
   const Driver driver = LoadDriver(lookup);
   const Surroundings surroundings = LookAround(driver, ReadHost());
   settings.lines += surroundings.lines + ReadTools(Environment);

@@ -106,6 +106,19 @@ uint64_t ReadAllocWait(Reader& reader) {
   return seconds * 1000;
 }
 
+LogLevel ReadLogLevel(Reader& reader) {
+  LogLevel level = LogLevel::kWarning;
+  const char* source = nullptr;
+  const char* value = reader.First({"PARKADE_LOG"}, &source);
+  if (value == nullptr) return level;
+  if (ParseLogLevel(value, &level)) {
+    reader.Say("log", value, source);
+  } else {
+    reader.Refuse(source, value, "debug, info, warning, error and off are known");
+  }
+  return level;
+}
+
 std::string ReadScratchBase(Reader& reader, bool* yields) {
   const char* source = nullptr;
   const char* value = reader.First({"PARKADE_SCRATCH_DIR"}, &source);
@@ -142,6 +155,7 @@ Settings ReadSettings(const char* (*get)(const char*)) {
   s.rank = ReadRank(reader);
   s.policy = ReadPolicy(reader);
   s.alloc_wait_ms = ReadAllocWait(reader);
+  s.log_level = ReadLogLevel(reader);
   s.scratch_base = ReadScratchBase(reader, &s.scratch_base_yields);
   return s;
 }

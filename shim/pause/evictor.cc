@@ -39,6 +39,7 @@ Result<void> Evictor::Run() {
   }
   Result<void> result = lane_.Open();
   if (result.ok()) gpu_hash_ = OpenGpuHash(tools_);
+  timeline_.Ended("open");
   if (result.ok()) result = RunUntilIdle();
   // What is still in flight goes to memory that the undo gives back.
   if (!result.ok()) tools_.stop.store(true, std::memory_order_relaxed);
@@ -47,6 +48,8 @@ Result<void> Evictor::Run() {
   hashes_.Drain();
   disk_.reset();
   blocks_.reset();
+  timeline_.Ended("close");
+  timeline_.Log("a lane out");
   return result;
 }
 
@@ -196,7 +199,9 @@ Result<void> Evictor::Launch(uint32_t number, uint32_t block) {
 }
 
 Result<void> Evictor::FinishCopy() {
+  timeline_.Ended("queue");
   if (auto r = lane_.WaitOldest(); !r.ok()) return r;
+  timeline_.Ended(moved_.host == 0 ? "first copy" : "copies");
   const uint32_t number = copying_.front();
   copying_.pop_front();
   const Job& job = jobs_[number];
@@ -257,8 +262,10 @@ Result<void> Evictor::Stored(const Job& job) {
 }
 
 Result<void> Evictor::Release(Range& range, Piece& piece) {
+  timeline_.Ended("queue");
   auto released = ReleasePiece(tools_.driver, tools_.memory, range, piece);
   if (released.ok()) released_bytes_ += piece.bytes;
+  timeline_.Ended("release");
   return released;
 }
 

@@ -10,6 +10,7 @@
 #include <memory>
 #include <vector>
 
+#include "common/timeline.h"
 #include "shim/pause/copy_lane.h"
 #include "shim/pause/eviction_order.h"
 #include "shim/pause/gpu_hash.h"
@@ -84,6 +85,7 @@ class Evictor {
   Bytes host_left_ = 0;       // of that range's share of host memory
   bool stages_host_ = false;  // memory is pageable now: chunks reach it through the stage
 
+  Timeline timeline_;
   MovedBytes moved_;
   Bytes released_bytes_ = 0;
 };

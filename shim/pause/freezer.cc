@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "common/timeline.h"
 #include "shim/pause/drain.h"
 #include "shim/pause/gate.h"
 
@@ -235,6 +236,7 @@ Freezer::Outcome Freezer::Commit(uint64_t op_id, const EvictionPlan& plan) {
 }
 
 Result<void> Freezer::Evict(uint64_t op_id, const EvictionPlan& plan, Outcome* outcome) {
+  Timeline timeline;
   auto files = DirectFiles::Adopt(plan.files);
   if (!files.ok()) {
     (void)Run(kTakeBackInUndoMs);
@@ -253,7 +255,9 @@ Result<void> Freezer::Evict(uint64_t op_id, const EvictionPlan& plan, Outcome* o
       return Exported(importers);
     }
   }
+  timeline.Ended("let go");
   release_.Run(abort_requested_);
+  timeline.Ended("foreign");
   // From here on every range is ours; Settle hands them back in each way out.
   const std::vector<Range*> ranges = heap_.BeginEviction();
   const auto order = OrderEviction(ranges, plan, files_.capacity());
@@ -265,11 +269,13 @@ Result<void> Freezer::Evict(uint64_t op_id, const EvictionPlan& plan, Outcome* o
   // Before the state: who sees it sees this operation's progress and not the last one's.
   ledger_.BeginTransition(op_id, order->host_bytes + order->disk_bytes + order->discarded_bytes);
   SetState(ProcessState::kEvicting);
+  timeline.Ended("order");
 
   MoveReport report;
   const uint64_t start_ns = MonotonicNs();
   const Result<void> moved = mover_.Evict(*order, plan, files_, abort_requested_, &report);
   outcome->stats.move_ns = MonotonicNs() - start_ns;
+  timeline.Ended("move");
   outcome->stats.host_bytes = report.moved.host;
   outcome->stats.disk_bytes = report.moved.disk;
   outcome->stats.released_bytes = report.released_bytes;
@@ -289,6 +295,8 @@ Result<void> Freezer::Evict(uint64_t op_id, const EvictionPlan& plan, Outcome* o
   } else {
     Gate::Settle(gate_order_.work, gate_order_.allocations);
   }
+  timeline.Ended("settle");
+  timeline.Log("commit");
   return {};
 }
 
@@ -345,17 +353,20 @@ Freezer::Outcome Freezer::Resume(uint64_t op_id, uint64_t epoch) {
   if (state_ != ProcessState::kPaused && state_ != ProcessState::kPartlyMoved) {
     return Refuse("resume");
   }
+  Timeline timeline;
   const ProcessState before = state_;
   const std::vector<Range*> ranges = heap_.BeginRestore();
   Bytes to_move = 0;
   for (const Range* range : ranges) to_move += BytesOut(*range);
   ledger_.BeginTransition(op_id, to_move);
   SetState(ProcessState::kRestoring);
+  timeline.Ended("begin");
 
   MoveReport report;
   const uint64_t start_ns = MonotonicNs();
   outcome.result = mover_.Restore(ranges, files_, stage_bytes_, &report);
   outcome.stats.move_ns = MonotonicNs() - start_ns;
+  timeline.Ended("move");
   outcome.stats.host_bytes = report.moved.host;
   outcome.stats.disk_bytes = report.moved.disk;
   outcome.stats.released_bytes = report.released_bytes;
@@ -373,6 +384,8 @@ Freezer::Outcome Freezer::Resume(uint64_t op_id, uint64_t epoch) {
     SetState(before);
   }
   outcome.stats.host_pool_bytes = pool_.held();
+  timeline.Ended("settle");
+  timeline.Log("resume");
   return outcome;
 }
 

@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "common/timeline.h"
 #include "shim/cuda/cuda_error.h"
 #include "shim/cuda/in_shim.h"
 #include "shim/cuda/scoped_context.h"
@@ -99,10 +100,12 @@ Result<void> Mover::Evict(const EvictionOrder& order, const EvictionPlan& plan,
   for (const RangeMove& move : order.moves) {
     if (move.policy != wire::Policy::kDiscard) AddTo(by_context, move.range->context, move);
   }
+  Timeline timeline;
   const Bytes stage_bytes = order.disk_bytes != 0 ? plan.chunk_bytes : 0;
   if (!by_context.empty()) {
     pool_.BeginGrowth(order.host_bytes + stage_bytes, by_context.front().first);
   }
+  timeline.Ended("growth begins");
   HashCrew crew(order.host_bytes + order.disk_bytes);
   MoveTools tools{driver_, memory_, pool_, ledger_, files, make_engine_, crew, &abort};
   std::optional<FileSpace> space;
@@ -117,7 +120,10 @@ Result<void> Mover::Evict(const EvictionOrder& order, const EvictionPlan& plan,
          {}});
   }
   OnThreads(lanes.size(), [&lanes](size_t i) { lanes[i].result = lanes[i].evictor->Run(); });
+  timeline.Ended("lanes");
   EndGrowth();
+  timeline.Ended("growth ends");
+  timeline.Log("bytes out");
   for (const EvictLane& lane : lanes) {
     report->moved.host += lane.evictor->moved().host;
     report->moved.disk += lane.evictor->moved().disk;
@@ -162,6 +168,7 @@ Result<void> Mover::Discard(Range& range, MoveReport* report) {
 Result<void> Mover::Restore(std::span<Range* const> ranges, const DirectFiles& files,
                             Bytes stage_bytes, MoveReport* report) {
   InShim ours;
+  Timeline timeline;
   std::vector<RangeReturn> returns;
   for (Range* range : ranges) {
     if (range->base == 0 && BytesOut(*range) != 0) {
@@ -178,6 +185,7 @@ Result<void> Mover::Restore(std::span<Range* const> ranges, const DirectFiles& f
     TakeBack(returns);
     return r;
   }
+  timeline.Ended("create");
   std::vector<std::pair<CUcontext, std::vector<RangeReturn*>>> by_context;
   for (RangeReturn& returning : returns) AddTo(by_context, returning.range->context, &returning);
   const bool reads_files = std::any_of(returns.begin(), returns.end(), [](const RangeReturn& r) {
@@ -197,6 +205,7 @@ Result<void> Mover::Restore(std::span<Range* const> ranges, const DirectFiles& f
                      {}});
   }
   OnThreads(lanes.size(), [&lanes](size_t i) { lanes[i].result = lanes[i].restorer->Run(); });
+  timeline.Ended("lanes");
   EndGrowth();
   if (const RestoreLane* cause = FirstCause(lanes)) {
     report->device = cause->device;
@@ -215,6 +224,8 @@ Result<void> Mover::Restore(std::span<Range* const> ranges, const DirectFiles& f
     }
   }
   for (Range* range : ranges) range->backing.reset();
+  timeline.Ended("let go of backups");
+  timeline.Log("bytes in");
   return {};
 }
 

@@ -29,6 +29,7 @@ Result<void> Restorer::Run() {
   }
   Result<void> result = lane_.Open();
   if (result.ok()) gpu_hash_ = OpenGpuHash(tools_);
+  timeline_.Ended("open");
   if (result.ok()) result = RunUntilIdle();
   if (!result.ok()) tools_.stop.store(true, std::memory_order_relaxed);
   lane_.Drain();  // before what is mapped may be unmapped again
@@ -36,6 +37,8 @@ Result<void> Restorer::Run() {
   hashes_.Drain();
   disk_.reset();
   blocks_.reset();
+  timeline_.Ended("close");
+  timeline_.Log("a lane in");
   return result;
 }
 
@@ -98,6 +101,7 @@ Result<Restorer::Step> Restorer::StartNext() {
 }
 
 Result<void> Restorer::MapRange(RangeReturn& returning) {
+  timeline_.Ended("queue");
   Range& range = *returning.range;
   incoming_.assign(range.pieces.size(), false);
   for (Incoming& incoming : returning.pieces) {
@@ -114,6 +118,7 @@ Result<void> Restorer::MapRange(RangeReturn& returning) {
     return CudaError(tools_.driver, result, "making 0x%llx accessible",
                      (unsigned long long)range.base);
   }
+  timeline_.Ended("map");
   range_mapped_ = true;
   next_chunk_ = 0;
   return {};
@@ -215,7 +220,9 @@ Result<void> Restorer::Launch(uint32_t number) {
 }
 
 Result<void> Restorer::FinishCopy() {
+  timeline_.Ended("queue");
   if (auto r = lane_.WaitOldest(); !r.ok()) return r;
+  timeline_.Ended(moved_.host == 0 ? "first copy" : "copies");
   const Job& job = jobs_[copying_.front()];
   copying_.pop_front();
   (job.chunk->host ? moved_.host : moved_.disk) += job.chunk->bytes;

@@ -10,6 +10,7 @@
 #include <memory>
 #include <vector>
 
+#include "common/timeline.h"
 #include "shim/heap/device_memory.h"
 #include "shim/pause/copy_lane.h"
 #include "shim/pause/gpu_hash.h"
@@ -95,6 +96,7 @@ class Restorer {
   bool range_mapped_ = false;
   std::vector<bool> incoming_;  // by piece of that range
 
+  Timeline timeline_;
   MovedBytes moved_;
 };
 

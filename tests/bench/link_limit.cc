@@ -25,23 +25,73 @@ double BestGbps(size_t bytes, Copy copy) {
   return best;
 }
 
+// Memory on both sides of the link.
+struct Ends {
+  char* host;
+  CUdeviceptr device;
+  size_t bytes;
+
+  explicit Ends(size_t size) : bytes(size) {
+    void* mapped = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (mapped == MAP_FAILED) Fail("mmap", strerror(errno));
+    host = static_cast<char*>(mapped);
+    madvise(host, bytes, MADV_HUGEPAGE);
+    memset(host, 1, bytes);
+    Check(cuMemHostRegister(host, bytes, 0), "cuMemHostRegister");
+    Check(cuMemAlloc(&device, bytes), "cuMemAlloc");
+  }
+  ~Ends() {
+    cuMemFree(device);
+    cuMemHostUnregister(host);
+    munmap(host, bytes);
+  }
+};
+
+// Queues everything and waits for the end: what is lost is lost between the chunks.
+CUresult CopyInChunks(const Ends& ends, bool out, size_t chunk, CUstream* streams, int count,
+                      CUevent event) {
+  int turn = 0;
+  for (size_t at = 0; at < ends.bytes; at += chunk, ++turn) {
+    const CUstream stream = streams[turn % count];
+    const size_t part = std::min(chunk, ends.bytes - at);
+    Check(out ? cuMemcpyDtoHAsync(ends.host + at, ends.device + at, part, stream)
+              : cuMemcpyHtoDAsync(ends.device + at, ends.host + at, part, stream),
+          "copy");
+    Check(cuEventRecord(event, stream), "cuEventRecord");
+  }
+  for (int i = 0; i < count; ++i) Check(cuStreamSynchronize(streams[i]), "cuStreamSynchronize");
+  return CUDA_SUCCESS;
+}
+
 }  // namespace
 
+void PrintChunkedLink(size_t bytes) {
+  const Ends ends(bytes);
+  CUstream streams[2];
+  CUevent event;
+  for (CUstream& s : streams) {
+    Check(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING), "cuStreamCreate");
+  }
+  Check(cuEventCreate(&event, CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING), "cuEventCreate");
+  for (const bool out : {true, false}) {
+    for (const size_t mib : {4, 16, 32, 64, 128, 512}) {
+      for (const int count : {1, 2}) {
+        printf("chunks_%s_%zu_%d %.2f\n", out ? "out" : "in", mib, count, BestGbps(bytes, [&] {
+                 return CopyInChunks(ends, out, mib << 20, streams, count, event);
+               }));
+      }
+    }
+  }
+}
+
 void PrintLinkLimit(size_t bytes) {
-  void* host = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (host == MAP_FAILED) Fail("mmap", strerror(errno));
-  madvise(host, bytes, MADV_HUGEPAGE);
-  memset(host, 1, bytes);
-  Check(cuMemHostRegister(host, bytes, 0), "cuMemHostRegister");
-  CUdeviceptr device;
-  Check(cuMemAlloc(&device, bytes), "cuMemAlloc");
-  printf("device_to_host_gbps %.2f\n",
-         BestGbps(bytes, [&] { return cuMemcpyDtoHAsync(host, device, bytes, nullptr); }));
-  printf("host_to_device_gbps %.2f\n",
-         BestGbps(bytes, [&] { return cuMemcpyHtoDAsync(device, host, bytes, nullptr); }));
-  cuMemFree(device);
-  cuMemHostUnregister(host);
-  munmap(host, bytes);
+  const Ends ends(bytes);
+  printf("device_to_host_gbps %.2f\n", BestGbps(bytes, [&] {
+           return cuMemcpyDtoHAsync(ends.host, ends.device, bytes, nullptr);
+         }));
+  printf("host_to_device_gbps %.2f\n", BestGbps(bytes, [&] {
+           return cuMemcpyHtoDAsync(ends.device, ends.host, bytes, nullptr);
+         }));
 }
 
 }  // namespace parkade::bench

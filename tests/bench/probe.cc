@@ -5,6 +5,7 @@
 //   probe allocations BYTES   for each line of input, ns of an allocation and of a free
 //   probe idle             ns a call on a driver that does nothing: one that is gated, and a wait
 //   probe link BYTES       GB/s of one copy from and to pinned host memory
+//   probe chunks BYTES     the same in chunks of several sizes
 //   probe disk FOLDER BYTES   GB/s of direct I/O, 1 MiB requests, 16 deep
 #include <cuda.h>
 
@@ -121,11 +122,15 @@ int main(int argc, char** argv) {
   } else if (argc == 3 && strcmp(argv[1], "link") == 0) {
     Open();
     PrintLinkLimit(strtoull(argv[2], nullptr, 10));
+  } else if (argc == 3 && strcmp(argv[1], "chunks") == 0) {
+    Open();
+    PrintChunkedLink(strtoull(argv[2], nullptr, 10));
   } else if (argc == 4 && strcmp(argv[1], "disk") == 0) {
     PrintDiskLimit(argv[2], strtoull(argv[3], nullptr, 10));
   } else {
     fprintf(stderr,
-            "usage: probe calls | allocations BYTES | idle | link BYTES | disk FOLDER BYTES\n");
+            "usage: probe calls | allocations BYTES | idle | link BYTES | chunks BYTES | disk "
+            "FOLDER BYTES\n");
     return 64;
   }
   return 0;

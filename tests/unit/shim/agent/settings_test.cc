@@ -92,6 +92,16 @@ TEST_CASE("PARKADE_SCRATCH_DIR is meant; a directory under SCRATCH yields to the
   CHECK(fallback.scratch_base_yields);
 }
 
+TEST_CASE("PARKADE_LOG is one of the log's levels, warning where it is not") {
+  CHECK(Read({}).log_level == LogLevel::kWarning);
+  const Settings meant = Read({{"PARKADE_LOG", "debug"}});
+  CHECK(meant.log_level == LogLevel::kDebug);
+  CHECK(meant.lines.find("log=debug (PARKADE_LOG)") != std::string::npos);
+  const Settings refused = Read({{"PARKADE_LOG", "loud"}});
+  CHECK(refused.log_level == LogLevel::kWarning);
+  CHECK(refused.warnings.find("PARKADE_LOG=loud is ignored") != std::string::npos);
+}
+
 TEST_CASE("PARKADE_ALLOC_WAIT is whole seconds, off where it cannot be meant") {
   CHECK(Read({}).alloc_wait_ms == 0);
   const Settings meant = Read({{"PARKADE_ALLOC_WAIT", "30"}});
