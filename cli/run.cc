@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <memory>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "cli/error.h"
 #include "cli/preload.h"
@@ -60,6 +61,26 @@ absl::Status CheckUsage(const RunOptions& options, const Context& context) {
   return absl::OkStatus();
 }
 
+bool IsZero(const char* variable) {
+  const char* value = getenv(variable);
+  return value != nullptr && strcmp(value, "0") == 0;
+}
+
+// A hint, where launchers say that this is one of several ranks.
+void AdviseOnNccl(std::ostream& err) {
+  if (IsZero("NCCL_GRAPH_REGISTER") && IsZero("NCCL_LOCAL_REGISTER")) return;
+  for (const char* variable : {"WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS"}) {
+    const char* value = getenv(variable);
+    int64_t ranks = 0;
+    if (value == nullptr || !absl::SimpleAtoi(value, &ranks) || ranks < 2) continue;
+    err << "parkade: run: one of " << ranks << " ranks (" << variable
+        << "): with NCCL_GRAPH_REGISTER=0 and NCCL_LOCAL_REGISTER=0 NCCL registers no memory by "
+           "itself, and a pause can move all of it"
+        << std::endl;
+    return;
+  }
+}
+
 absl::Status SetPreload(const std::string& program) {
   const auto library = FindLibrary();
   if (!library.ok()) return library.status();
@@ -95,6 +116,7 @@ int Run(const RunOptions& options, const Context& context) {
   } else {
     if (auto s = SetPreload(LookUp(command)); !s.ok()) return context.Fail("run", s);
     SetEnvironment(options, context.globals);
+    AdviseOnNccl(context.terminal.err);
   }
   context.terminal.out.flush();
   std::vector<char*> arguments;

@@ -35,6 +35,7 @@ struct Runtime {
   Streams streams;
   Heap heap{driver, *ledger, contexts};
   Foreign foreign{driver, *ledger};
+  Registrations registrations{heap, *ledger};
   ShareServer exports{driver, heap};
   Imports imports{driver, heap.implicit_wait()};
   HostPool pool{driver};
@@ -43,8 +44,8 @@ struct Runtime {
   Freezer freezer{driver, heap, *ledger, pool, drain, exports, imports, release};
   Operations operations{freezer};
   Agent agent{settings, identity, *ledger, operations};
-  Parts parts{
-      driver, contexts, streams, heap, foreign, exports, imports, *ledger, settings.alloc_wait_ms};
+  Parts parts{driver,        contexts, streams, heap,    foreign,
+              registrations, exports,  imports, *ledger, settings.alloc_wait_ms};
 };
 
 // Innermost. Held while the parts are made, /proc read and the agent started: once in a process,

@@ -14,6 +14,7 @@
 #include "shim/heap/foreign.h"
 #include "shim/heap/heap.h"
 #include "shim/heap/ledger_writer.h"
+#include "shim/heap/registrations.h"
 #include "shim/ipc/imports.h"
 #include "shim/ipc/share_server.h"
 
@@ -26,6 +27,7 @@ struct Parts {
   Streams& streams;
   Heap& heap;
   Foreign& foreign;
+  Registrations& registrations;
   ShareServer& exports;
   Imports& imports;
   LedgerWriter& ledger;

@@ -85,6 +85,17 @@ class Heap {
   Holding Hold(CUdeviceptr base, uint64_t number, Shared* shared);
   // One Hold less. No effect when the range is gone, because all in it was freed meanwhile.
   void LetGo(CUdeviceptr range, uint64_t range_number);
+  // All memory that overlaps a range of addresses, the heap's and virtual_memory()'s, while it is
+  // kept in HBM.
+  struct Held {
+    std::vector<std::pair<CUdeviceptr, uint64_t>> ranges;  // base and number
+    std::vector<VirtualMemory::Held> mapped;
+    bool empty() const { return ranges.empty() && mapped.empty(); }
+  };
+  // Keeps it until LetGo. Nothing, and none of it is held, when some is out or on its way. Any
+  // thread.
+  std::optional<Held> HoldIn(CUdeviceptr at, Bytes bytes);
+  void LetGo(const Held& held);
   // Bytes of live allocations in held ranges, and of memory in virtual_memory() that is held.
   Bytes HeldBytes() const;
 

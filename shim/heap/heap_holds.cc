@@ -1,4 +1,4 @@
-// Ranges that another process maps, and so must not move.
+// Memory that others know by its physical pages, and that so must not move.
 #include "shim/heap/heap.h"
 
 namespace parkade::shim {
@@ -30,6 +30,35 @@ void Heap::LetGo(CUdeviceptr range, uint64_t range_number) {
     shown = ShownIn(*it->second);
   }
   for (const Shown& s : shown) ledger_.SetClass(s.slot, s.number, wire::AllocationClass::kPausable);
+}
+
+std::optional<Heap::Held> Heap::HoldIn(CUdeviceptr at, Bytes bytes) {
+  Held held;
+  std::vector<Shown> shown;
+  {
+    MutexLock lock(mu_);
+    std::vector<Range*> found;
+    auto it = ranges_.upper_bound(at);
+    if (InRange(at)) --it;
+    for (; it != ranges_.end() && (it->first <= at || it->first - at < bytes); ++it) {
+      if (it->second->state != RangeState::kResident) return std::nullopt;
+      found.push_back(it->second.get());
+    }
+    for (Range* range : found) {
+      held.ranges.emplace_back(range->base, range->number);
+      if (range->holds++ != 0) continue;
+      for (const Shown& s : ShownIn(*range)) shown.push_back(s);
+    }
+  }
+  for (const Shown& s : shown) ledger_.SetClass(s.slot, s.number, wire::AllocationClass::kHeld);
+  if (virtual_memory_.HoldIn(at, bytes, &held.mapped)) return held;
+  LetGo(held);
+  return std::nullopt;
+}
+
+void Heap::LetGo(const Held& held) {
+  for (const auto& [base, number] : held.ranges) LetGo(base, number);
+  for (const VirtualMemory::Held& mapped : held.mapped) virtual_memory_.LetGo(mapped);
 }
 
 Bytes Heap::HeldBytes() const {

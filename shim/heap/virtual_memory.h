@@ -66,6 +66,14 @@ class VirtualMemory {
   // gone, and the ledger says why. Of a handle, or of all that is mapped in a range of addresses.
   void Hold(Handle handle, const char* why);
   void HoldMapped(CUdeviceptr at, size_t bytes, const char* why);
+  // The same until LetGo: adds the memory mapped in the range to `held`. False, and nothing is
+  // held, when some of it is out or on its way.
+  struct Held {
+    Handle handle;
+    uint64_t number;
+  };
+  bool HoldIn(CUdeviceptr at, size_t bytes, std::vector<Held>* held);
+  void LetGo(const Held& held);
 
   // --- any thread, any time, also while paused; the lock is held for the look-up alone ---
   // Nothing: the driver has to answer. It says nothing of ranges to a thread without a context.
@@ -108,10 +116,9 @@ class VirtualMemory {
     uint32_t references = 1;        // the application's: creation and retains
     uint32_t calls = 0;             // in the driver now, on its behalf
     bool may_hold_bytes = false;    // it has been accessible
-    bool held = false;
-    bool left_behind = false;  // by the last eviction
-    CUdeviceptr window = 0;    // addresses of the shim's own, while it moves; among its mappings
-    CUdeviceptr listed = 0;    // the address in the ledger
+    bool left_behind = false;       // by the last eviction
+    CUdeviceptr window = 0;  // addresses of the shim's own, while it moves; among its mappings
+    CUdeviceptr listed = 0;  // the address in the ledger
     std::optional<uint32_t> slot;
   };
   using Memories = std::vector<std::unique_ptr<Memory>>;
@@ -134,6 +141,10 @@ class VirtualMemory {
   void DropIfUnused(Memory& memory, Memories& gone) REQUIRES(mu_);
   // Gives it back to ledger and driver; the last error of the driver's.
   CUresult GiveBack(const Memories& gone);
+
+  static wire::AllocationClass ClassOf(const Memory& memory) REQUIRES(mu_) {
+    return memory.holds == 0 ? wire::AllocationClass::kPausable : wire::AllocationClass::kHeld;
+  }
 
   bool ThreadHasContext() const;
 

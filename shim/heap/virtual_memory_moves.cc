@@ -39,7 +39,7 @@ void VirtualMemory::BeginEviction(std::vector<Range*>& ranges) {
   {
     MutexLock lock(mu_);
     for (const auto& [handle, memory] : memories_) {
-      if (memory->state != RangeState::kResident || memory->held) continue;
+      if (memory->state != RangeState::kResident || memory->holds != 0) continue;
       // Memory belongs to its device; any context there can copy it.
       memory->context = ContextOn(contexts, memory->device);
       memory->left_behind = memory->context == nullptr;
@@ -174,7 +174,7 @@ Bytes VirtualMemory::MovableBytes() const {
   Bytes bytes = 0;
   MutexLock lock(mu_);
   for (const auto& [handle, memory] : memories_) {
-    const bool moves = memory->state == RangeState::kResident && !memory->held;
+    const bool moves = memory->state == RangeState::kResident && memory->holds == 0;
     if (moves && memory->may_hold_bytes) bytes += memory->bytes;
   }
   return bytes;
@@ -184,7 +184,7 @@ Bytes VirtualMemory::HeldBytes() const {
   Bytes bytes = 0;
   MutexLock lock(mu_);
   for (const auto& [handle, memory] : memories_) {
-    if (memory->held || memory->left_behind) bytes += memory->bytes;
+    if (memory->holds != 0 || memory->left_behind) bytes += memory->bytes;
   }
   return bytes;
 }

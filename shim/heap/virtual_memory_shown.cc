@@ -78,30 +78,6 @@ std::optional<unsigned long long> VirtualMemory::MissingAccess(
   return CU_MEM_ACCESS_FLAGS_PROT_NONE;
 }
 
-void VirtualMemory::Hold(Handle handle, const char* why) {
-  std::optional<uint32_t> slot;
-  uint64_t number = 0;
-  {
-    MutexLock lock(mu_);
-    Memory* memory = Find(handle);
-    if (memory == nullptr) return;
-    memory->held = true;
-    slot = memory->slot;
-    number = memory->number;
-  }
-  ledger_.AddWarning(why);
-  if (slot) ledger_.SetClass(*slot, number, wire::AllocationClass::kHeld);
-}
-
-void VirtualMemory::HoldMapped(CUdeviceptr at, size_t bytes, const char* why) {
-  std::vector<Handle> handles;
-  {
-    MutexLock lock(mu_);
-    for (const Mapped& place : MappedIn(at, bytes)) handles.push_back(place.memory->handle);
-  }
-  for (const Handle handle : handles) Hold(handle, why);
-}
-
 void VirtualMemory::List(Handle handle) {
   wire::LedgerRecord record{};
   std::optional<uint32_t> slot;
@@ -121,8 +97,7 @@ void VirtualMemory::List(Handle handle) {
     record.bytes = memory->bytes;
     record.number = memory->number;
     record.device = memory->device;
-    record.allocation_class =
-        uint32_t(memory->held ? wire::AllocationClass::kHeld : wire::AllocationClass::kPausable);
+    record.allocation_class = uint32_t(ClassOf(*memory));
     record.place = uint32_t(memory->place);
     CopyText(record.tag, ReadText(memory->tag));
     slot = memory->slot;
@@ -134,13 +109,13 @@ void VirtualMemory::List(Handle handle) {
   slot = ledger_.Add(record);
   ledger_.AddRequested(record.device, int64_t(record.bytes));
   std::optional<wire::Place> place;
-  bool held = false;
+  auto now = wire::AllocationClass(record.allocation_class);
   {
     MutexLock lock(mu_);
     if (Memory* memory = Find(handle)) {
       memory->slot = slot;
       place = memory->place;
-      held = memory->held;
+      now = ClassOf(*memory);
     }
   }
   if (!place) {
@@ -150,7 +125,7 @@ void VirtualMemory::List(Handle handle) {
   }
   // What has changed while it had no slot to be said in.
   if (uint32_t(*place) != record.place) ledger_.SetPlace(*slot, record.number, *place);
-  if (held) ledger_.SetClass(*slot, record.number, wire::AllocationClass::kHeld);
+  if (uint32_t(now) != record.allocation_class) ledger_.SetClass(*slot, record.number, now);
 }
 
 void VirtualMemory::ShowMoving(const std::vector<Memory*>& moving) {

@@ -1,6 +1,9 @@
 // Tells communication libraries apart by their file.
 #include "shim/hooks/foreign_memory.h"
 
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
 #include <optional>
 #include <vector>
 
@@ -65,6 +68,11 @@ std::optional<bool> KnownVerdict(uintptr_t address, uint64_t unloads) {
   return std::nullopt;
 }
 
+bool IsZero(const char* variable) {
+  const char* value = getenv(variable);
+  return value != nullptr && strcmp(value, "0") == 0;
+}
+
 }  // namespace
 
 bool KeepsNativeMemory(const void* caller, const LoadCounts& loads) {
@@ -79,6 +87,16 @@ bool KeepsNativeMemory(const void* caller, const LoadCounts& loads) {
   MutexLock lock(mu);
   All().verdicts.push_back(verdict);
   return verdict.keeps_native;
+}
+
+void AdviseOnNccl(LedgerWriter& ledger) {
+  static constinit std::atomic<const LedgerWriter*> said_in{nullptr};
+  if (said_in.exchange(&ledger, std::memory_order_relaxed) == &ledger) return;
+  if (!LoadedObject::ByFileName("libnccl.so")) return;
+  if (IsZero("NCCL_GRAPH_REGISTER") && IsZero("NCCL_LOCAL_REGISTER")) return;
+  ledger.AddWarning(
+      "NCCL may register memory that collectives use, which then stays in HBM: "
+      "NCCL_GRAPH_REGISTER=0 and NCCL_LOCAL_REGISTER=0 keep it from that");
 }
 
 }  // namespace parkade::shim

@@ -1,6 +1,7 @@
 // Whose linear allocations stay the driver's own.
 #pragma once
 
+#include "shim/heap/ledger_writer.h"
 #include "shim/libc/loaded_object.h"
 
 namespace parkade::shim {
@@ -8,5 +9,9 @@ namespace parkade::shim {
 // Whether the code at `caller` belongs to a communication library (NCCL, NVSHMEM, UCX): such memory
 // is shared with peers and network cards, and would not be freed by a pause. `loads`: now.
 bool KeepsNativeMemory(const void* caller, const LoadCounts& loads);
+
+// Says once in the ledger, where NCCL is in the process, which switches keep it from registering
+// memory of the application's by itself. Reads the environment; application threads.
+void AdviseOnNccl(LedgerWriter& ledger);
 
 }  // namespace parkade::shim

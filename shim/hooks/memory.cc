@@ -49,6 +49,7 @@ CUresult TryToAllocate(Parts& parts, const void* caller, CUdeviceptr* out, size_
   const LoadCounts loads = CountLoads();
   WarnOfNewEscapes(parts.ledger, loads);
   if (KeepsNativeMemory(caller, loads)) {
+    AdviseOnNccl(parts.ledger);
     return AllocateNative(parts, wire::ForeignKind::kCommunication, out, bytes);
   }
   *out = 0;  // as the driver leaves it where it fails

@@ -10,6 +10,7 @@
 #include "shim/hooks/entries.h"
 #include "shim/hooks/interposers.h"
 #include "shim/hooks/real_library.h"
+#include "shim/hooks/registering.h"
 #include "shim/libc/late.h"
 #include "shim/libc/loaded_object.h"
 
@@ -98,6 +99,14 @@ Route RouteName(void* handle, const char* name, const void* caller, void* jump, 
   if (jump == nullptr || name == nullptr) return pass;
   const auto entry = FindEntry(name);
   if (!entry) {
+    // Behind its caller it is found as it is: the shim's where that stands in front.
+    if (handle != RTLD_NEXT && IsRegistering(name)) {
+      void* found = look_up();
+      void* answer = RouteRegistering(name, found);
+      // The shim's alone: the C library looks behind the shim, for the words of dlerror.
+      if (found != nullptr && answer == nullptr) answer = RealDlsym()(RTLD_NEXT, name);
+      return {answer, nullptr};
+    }
     CountIfDrivers(name);
     return pass;
   }

@@ -48,11 +48,14 @@ CUresult OnMemCreate(Call<decltype(cuMemCreate)> call, Handle* handle, size_t by
   const GatePass pass(Gate::Call::kAllocation);
   if (!pass) return kNoPass;
   Parts* parts = PartsFor(call.caller);
-  if (parts == nullptr || handle == nullptr || !VirtualMemory::CanAdopt(prop) ||
-      KeepsNativeMemory(call.caller, CountLoads())) {
+  if (parts == nullptr || handle == nullptr || !VirtualMemory::CanAdopt(prop)) {
     return call.real(handle, bytes, prop, flags);
   }
   InShim guard;
+  if (KeepsNativeMemory(call.caller, CountLoads())) {
+    AdviseOnNccl(parts->ledger);
+    return call.real(handle, bytes, prop, flags);
+  }
   VirtualMemory& memory = parts->heap.virtual_memory();
   const CUresult r = memory.Create(handle, bytes, *prop, flags);
   if (r != CUDA_ERROR_OUT_OF_MEMORY || parts->heap.Trim() == 0) return r;

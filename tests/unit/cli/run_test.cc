@@ -40,6 +40,25 @@ TEST_CASE("run becomes the command, with the library mapped into it") {
   CHECK(Has(o.out.substr(o.out.find('\n')), PARKADE_FIXTURE));
 }
 
+TEST_CASE("run says to a rank of several how to keep NCCL from registering memory") {
+  for (const char* variable : {"WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS"}) {
+    Environment environment = kLibrary;
+    environment[variable] = "16";
+    const std::string err = RunScript({}, "true", environment).err;
+    CHECK(Has(err, "one of 16 ranks (" + std::string(variable) + ")"));
+    CHECK(Has(err, "NCCL_GRAPH_REGISTER=0 and NCCL_LOCAL_REGISTER=0"));
+    environment["NCCL_GRAPH_REGISTER"] = "0";
+    CHECK(RunScript({}, "true", environment).err == err);
+    environment["NCCL_LOCAL_REGISTER"] = "0";
+    CHECK(RunScript({}, "true", environment).err == "");
+  }
+  for (const char* alone : {"1", "0", "many", ""}) {
+    Environment environment = kLibrary;
+    environment["WORLD_SIZE"] = alone;
+    CHECK(RunScript({}, "true", environment).err == "");
+  }
+}
+
 TEST_CASE("run keeps the process ID, so that launchers signal the command") {
   Program program({PARKADE_COMMAND, "run", "--", "/bin/sh", "-c", "echo $$"}, kLibrary);
   const pid_t pid = program.pid();

@@ -8,32 +8,16 @@
 
 #include <catch2/catch.hpp>
 #include <cstring>
+#include <string>
 #include <thread>
 #include <vector>
 
+#include "tests/unit/shim/hooks/context.h"
 #include "tests/unit/shim/hooks/levers.h"
 
 namespace {
 
 constexpr CUcontext kNone = nullptr;
-
-// The primary context of device 0, current on this thread, for one test.
-class Context {
- public:
-  Context() {
-    REQUIRE(cuInit(0) == CUDA_SUCCESS);
-    REQUIRE(cuDevicePrimaryCtxRetain(&context_, 0) == CUDA_SUCCESS);
-    REQUIRE(cuCtxSetCurrent(context_) == CUDA_SUCCESS);
-  }
-  ~Context() {
-    cuCtxSetCurrent(kNone);
-    cuDevicePrimaryCtxRelease_v2(0);
-  }
-  CUcontext get() const { return context_; }
-
- private:
-  CUcontext context_ = nullptr;
-};
 
 template <typename T>
 T Attribute(CUpointer_attribute attribute, CUdeviceptr ptr) {
@@ -260,6 +244,7 @@ TEST_CASE("memory of a communication library stays native and is counted") {
   REQUIRE(alloc(&p, 1 << 20) == 0);
   CHECK(parkade_test_allocations() == before);
   CHECK(parkade_test_foreign_bytes() == 1 << 20);
+  CHECK(parkade_test_ledger_says("NCCL_GRAPH_REGISTER=0 and NCCL_LOCAL_REGISTER=0 keep it from"));
   CHECK(release(p) == 0);
   CHECK(parkade_test_foreign_bytes() == 0);
   dlclose(library);
@@ -395,4 +380,12 @@ TEST_CASE("memory dies with its context and not before the last release") {
   REQUIRE(cuMemAlloc_v2(&p, 4096) == CUDA_SUCCESS);
   CHECK(cuDevicePrimaryCtxReset_v2(0) == CUDA_SUCCESS);
   CHECK(parkade_test_allocations() == before);
+}
+
+TEST_CASE("without libibverbs and NCCL in the process their functions are not found") {
+  for (const char* name : {"ibv_reg_mr", "ncclCommRegister"}) {
+    dlerror();
+    CHECK(dlsym(RTLD_DEFAULT, name) == nullptr);
+    CHECK(std::string(dlerror()).find(name) != std::string::npos);
+  }
 }

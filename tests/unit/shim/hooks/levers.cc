@@ -24,9 +24,11 @@ struct Runtime {
   Streams streams;
   Heap heap{driver, *ledger, contexts};
   Foreign foreign{driver, *ledger};
+  Registrations registrations{heap, *ledger};
   ShareServer exports{driver, heap};
   Imports imports{driver, heap.implicit_wait()};
-  Parts parts{driver, contexts, streams, heap, foreign, exports, imports, *ledger, 0};
+  Parts parts{driver,        contexts, streams, heap,    foreign,
+              registrations, exports,  imports, *ledger, 0};
 };
 
 wire::LedgerHeader Ledger() {
