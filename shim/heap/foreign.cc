@@ -113,11 +113,8 @@ void Foreign::AddPool(CUmemoryPool pool, int device) {
 }
 
 void Foreign::RemovePool(CUmemoryPool pool) {
-  {
-    MutexLock lock(mu_);
-    pools_.erase(pool);
-  }
-  MeasurePools(Measure::kNow);
+  MutexLock lock(mu_);
+  pools_.erase(pool);
 }
 
 void Foreign::UsesPools(int device) {

@@ -16,15 +16,21 @@ using wire::ForeignKind;
 // A pool hands its memory out again, so what it holds changes seldom; but with this much at once.
 constexpr Bytes kLargeRequest = 1_MiB;
 
+// Asking pools ends a capture (580): then they are asked by a later call, or by the pause.
+void Measure(Foreign& foreign, Foreign::Measure when) {
+  if (Gate::Capturing()) return;
+  InShim guard;
+  foreign.MeasurePools(when);
+}
+
 void NotePoolUse(const void* caller, Bytes bytes) {
   NoteCurrentContext();
   Parts* parts = PartsFor(caller);
   CUdevice device = 0;
   if (parts == nullptr || parts->driver.ctx_get_device(&device) != CUDA_SUCCESS) return;
-  InShim guard;
   parts->foreign.UsesPools(device);
-  parts->foreign.MeasurePools(bytes >= kLargeRequest ? Foreign::Measure::kNow
-                                                     : Foreign::Measure::kSometimes);
+  Measure(parts->foreign, bytes >= kLargeRequest ? Foreign::Measure::kNow
+                                                 : Foreign::Measure::kSometimes);
 }
 
 void Note(const void* caller, ForeignKind kind, uint64_t key, Bytes bytes) {
@@ -129,8 +135,8 @@ CUresult OnMemPoolDestroy(Call<decltype(cuMemPoolDestroy)> call, CUmemoryPool po
   const CUresult r = call.real(pool);
   Parts* parts = PartsFor(call.caller);
   if (r == CUDA_SUCCESS && parts != nullptr) {
-    InShim guard;
     parts->foreign.RemovePool(pool);
+    Measure(parts->foreign, Foreign::Measure::kNow);
   }
   return r;
 }
@@ -140,10 +146,7 @@ CUresult OnMemPoolTrimTo(Call<decltype(cuMemPoolTrimTo)> call, CUmemoryPool pool
   if (!pass) return kNoPass;
   const CUresult r = call.real(pool, keep);
   Parts* parts = PartsFor(call.caller);
-  if (r == CUDA_SUCCESS && parts != nullptr) {
-    InShim guard;
-    parts->foreign.MeasurePools(Foreign::Measure::kNow);
-  }
+  if (r == CUDA_SUCCESS && parts != nullptr) Measure(parts->foreign, Foreign::Measure::kNow);
   return r;
 }
 

@@ -137,6 +137,16 @@ const Case kCases[] = {
          a.Code("alloc", cuMemAllocAsync(&p, kSmall, stream)).Note("out=%s", Touched(p));
        });
      }},
+    {"capture_pool_attribute",
+     [](Answer& a) {
+       CUmemoryPool pool = nullptr;
+       cuuint64_t bytes = 0;
+       a.Code("pool", cuDeviceGetDefaultMemPool(&pool, 0));
+       During(a, kGlobal, Where::kHere, [&](CUstream) {
+         a.Code("ask",
+                cuMemPoolGetAttribute(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &bytes));
+       });
+     }},
     {"capture_queries",
      [](Answer& a) {
        const Memory m(kMiddle);

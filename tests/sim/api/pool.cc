@@ -128,8 +128,10 @@ CUresult cuMemPoolSetAttribute(CUmemoryPool handle, CUmemPool_attribute attribut
 }
 
 CUresult cuMemPoolGetAttribute(CUmemoryPool handle, CUmemPool_attribute attribute, void* value) {
-  return CallWith<"cuMemPoolGetAttribute">(
-      handle, [&](Pool& pool) { return pool.GetAttribute(attribute, value); });
+  return CallWith<"cuMemPoolGetAttribute">(handle, [&](Pool& pool) {
+    if (auto r = Sim().captures.RefuseUnsafe(); r != CUDA_SUCCESS) return r;
+    return pool.GetAttribute(attribute, value);
+  });
 }
 
 CUresult cuMemAllocAsync(CUdeviceptr* out, size_t bytes, CUstream stream) {
