@@ -7,7 +7,6 @@
 #include "shim/cuda/cuda_error.h"
 #include "shim/cuda/in_shim.h"
 #include "shim/cuda/scoped_context.h"
-#include "shim/pause/release_piece.h"
 
 namespace parkade::shim {
 namespace {
@@ -28,7 +27,8 @@ Evictor::Evictor(MoveTools& tools, FileSpace* space, CUcontext context,
       hashes_(tools.crew),
       lane_(tools.driver, CopyLane::Direction::kOut),
       backings_(moves_.size()),
-      piece_left_(moves_.size()) {}
+      piece_left_(moves_.size()),
+      releases_(tools.driver, tools.memory) {}
 
 Result<void> Evictor::Run() {
   InShim ours;
@@ -43,6 +43,7 @@ Result<void> Evictor::Run() {
   if (result.ok()) result = RunUntilIdle();
   // What is still in flight goes to memory that the undo gives back.
   if (!result.ok()) tools_.stop.store(true, std::memory_order_relaxed);
+  releases_.Stop();
   lane_.Drain();
   gpu_hash_.reset();
   hashes_.Drain();
@@ -76,7 +77,13 @@ Result<void> Evictor::RunUntilIdle() {
     }
     if (*step == Step::kNoMore) break;
   }
-  return disk_ != nullptr ? disk_->Flush() : Result<void>();
+  if (disk_ != nullptr) {
+    if (auto r = disk_->Flush(); !r.ok()) return r;
+  }
+  timeline_.Ended("queue");
+  const Result<void> released = releases_.Finish();
+  timeline_.Ended("last release");
+  return released;
 }
 
 Result<Evictor::Step> Evictor::StartNext() {
@@ -105,7 +112,7 @@ Result<void> Evictor::BeginRange() {
   host_left_ = move.host_bytes;
   for (size_t i = 0; i < move.range->pieces.size(); ++i) {
     if (piece_left_[next_][i] != 0) continue;
-    if (auto r = Release(*move.range, move.range->pieces[i]); !r.ok()) return r;
+    if (auto r = releases_.Release(*move.range, move.range->pieces[i]); !r.ok()) return r;
   }
   return {};
 }
@@ -258,15 +265,7 @@ Result<void> Evictor::Stored(const Job& job) {
   Range& range = *moves_[job.move].range;
   Bytes& left = piece_left_[job.move][chunk.piece];
   left -= chunk.bytes;
-  return left == 0 ? Release(range, range.pieces[chunk.piece]) : Result<void>();
-}
-
-Result<void> Evictor::Release(Range& range, Piece& piece) {
-  timeline_.Ended("queue");
-  auto released = ReleasePiece(tools_.driver, tools_.memory, range, piece);
-  if (released.ok()) released_bytes_ += piece.bytes;
-  timeline_.Ended("release");
-  return released;
+  return left == 0 ? releases_.Release(range, range.pieces[chunk.piece]) : Result<void>();
 }
 
 }  // namespace parkade::shim

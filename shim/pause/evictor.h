@@ -1,9 +1,10 @@
-// Evictor: moves the ranges of one context out of HBM, chunk by chunk, on one thread.
+// Evictor: moves the ranges of one context out of HBM, chunk by chunk.
 //
 // Hashed where it is, then GPU -> pinned memory, and for files on to the disk, for pageable memory
 // by the hash crew on to that; a piece is unmapped and released as soon as its last chunk is in its
-// place, behind the copies of the next. It undoes nothing: when it returns, each piece is either
-// mapped with its bytes, or out (handle 0) with all of its chunks stored and hashed.
+// place, behind the copies of the next, on a second thread. It undoes nothing: when it returns,
+// each piece is either mapped with its bytes, or out (handle 0) with all of its chunks stored and
+// hashed.
 #pragma once
 
 #include <deque>
@@ -16,6 +17,7 @@
 #include "shim/pause/gpu_hash.h"
 #include "shim/pause/move_tools.h"
 #include "shim/pause/range_backing.h"
+#include "shim/pause/release_lane.h"
 
 namespace parkade::shim {
 
@@ -31,7 +33,7 @@ class Evictor {
   Result<void> Run();
 
   const MovedBytes& moved() const { return moved_; }
-  Bytes released_bytes() const { return released_bytes_; }
+  Bytes released_bytes() const { return releases_.released_bytes(); }
 
  private:
   // A chunk on its way: which one, and the staging block it goes through, if any.
@@ -57,7 +59,6 @@ class Evictor {
   Result<void> Hashed(uint32_t job);
   Result<void> FinishWrites(Patience patience);
   Result<void> Stored(const Job& job);
-  Result<void> Release(Range& range, Piece& piece);
   Chunk& ChunkOf(const Job& job) { return backings_[job.move]->chunks[job.chunk]; }
   char* MemoryOf(const Job& job);
 
@@ -87,7 +88,7 @@ class Evictor {
 
   Timeline timeline_;
   MovedBytes moved_;
-  Bytes released_bytes_ = 0;
+  ReleaseLane releases_;
 };
 
 }  // namespace parkade::shim
