@@ -34,7 +34,8 @@ HostBlock::~HostBlock() {
   if (pool_ != nullptr) pool_->GiveBack(memory_, bytes_);
 }
 
-HostPool::HostPool(const Driver& driver, MapMemory map) : driver_(driver), map_(map) {}
+HostPool::HostPool(const Driver& driver, MapMemory map, NodeOf node_of)
+    : driver_(driver), map_(map), node_of_(node_of) {}
 
 HostPool::~HostPool() {
   EndGrowth();
@@ -53,10 +54,16 @@ void HostPool::Unmake(const Slice& slice) const {
 }
 
 Result<HostBlock> HostPool::Take(Bytes want, Bytes least, For purpose, Deadline by) {
+  CUcontext context = nullptr;
+  driver_.ctx_get_current(&context);
   MutexLock lock(mu_);
+  const int node = KnownNode(context);
   for (;;) {
-    if (auto block = Cut(want, least, purpose)) return std::move(*block);
-    if (growth_.threads == 0) break;
+    // While memory is being made, that of other nodes is for whoever it is made for.
+    const bool grows = growth_.threads != 0;
+    auto block = Cut(want, least, purpose, node, grows ? Reach::kNear : Reach::kFar);
+    if (block) return std::move(*block);
+    if (!grows) break;
     if (by.Passed()) {
       return MakeError(Code::kDeadlineExceeded, "HOST_MEMORY", "waiting for %llu KiB to be pinned",
                        (unsigned long long)least >> 10);
@@ -66,28 +73,30 @@ Result<HostBlock> HostPool::Take(Bytes want, Bytes least, For purpose, Deadline 
   if (growth_.error) return *growth_.error;
   // Free memory lies scattered, or no thread could be had to grow.
   mu_.Unlock();
-  CUcontext context = nullptr;
-  driver_.ctx_get_current(&context);
-  const Result<void> added = AddSlices(nullptr, RoundUp(std::max(want, least), kStep), context);
+  const Result<void> added =
+      AddSlices({context, node, RoundUp(std::max(want, least), kStep), nullptr});
   mu_.Lock();
   if (!added.ok()) return added.error();
-  if (auto block = Cut(want, least, purpose)) return std::move(*block);
+  if (auto block = Cut(want, least, purpose, node, Reach::kFar)) return std::move(*block);
   return MakeError(Code::kResourceExhausted, "HOST_MEMORY",
                    "no %llu KiB of host memory in one piece", (unsigned long long)least >> 10);
 }
 
-std::optional<HostBlock> HostPool::Cut(Bytes want, Bytes least, For purpose) {
-  const Bytes reserved = purpose == For::kStage ? 0 : std::min(for_stages_, PinnedFreeBytes());
-  const Bytes pinned = std::min(want, PinnedFreeBytes() - reserved);
-  if (pinned >= least) {
-    for (Slice& slice : slices_) {
-      if (!slice.pinned) continue;
-      if (auto block = CutFrom(slice, pinned, least)) return block;
+std::optional<HostBlock> HostPool::Cut(Bytes want, Bytes least, For purpose, int node,
+                                       Reach reach) {
+  const Bytes pinned_free = PinnedFreeBytes();
+  const Bytes reserved = purpose == For::kStage ? 0 : std::min(for_stages_, pinned_free);
+  for (const bool pinned : {true, false}) {
+    const Bytes most = pinned ? std::min(want, pinned_free - reserved) : want;
+    if (most < least) continue;
+    for (const Reach at : {Reach::kNear, Reach::kFar}) {
+      if (at == Reach::kFar && reach == Reach::kNear) continue;
+      for (Slice& slice : slices_) {
+        const bool near = node == kAnyNode || slice.node == kAnyNode || slice.node == node;
+        if (slice.pinned != pinned || near != (at == Reach::kNear)) continue;
+        if (auto block = CutFrom(slice, most, least)) return block;
+      }
     }
-  }
-  for (Slice& slice : slices_) {
-    if (slice.pinned) continue;
-    if (auto block = CutFrom(slice, want, least)) return block;
   }
   return std::nullopt;
 }
@@ -170,6 +179,11 @@ Bytes HostPool::pinned() const {
 std::optional<Error> HostPool::refusal() const {
   MutexLock lock(mu_);
   return refusal_;
+}
+
+std::optional<Error> HostPool::misplaced() const {
+  MutexLock lock(mu_);
+  return misplaced_;
 }
 
 Bytes HostPool::used() const {

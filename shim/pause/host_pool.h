@@ -4,12 +4,13 @@
 // Private anonymous huge pages, touched and registered slice by slice on several threads, so that
 // the first slices are in use while the later ones are still being made; cuMemHostAlloc would pin
 // at a thirtieth of that rate. A slice whose registration is refused is registered in smaller
-// parts, and what is refused then stays pageable: slower, not less. A forked child does not have
-// the memory.
+// parts, and what is refused then stays pageable: slower, not less. Memory lies on the NUMA node of
+// the GPU that it is for, where the kernel lets us say so. A forked child does not have the memory.
 #pragma once
 
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "common/bytes.h"
@@ -18,6 +19,7 @@
 #include "common/result.h"
 #include "shim/cuda/driver.h"
 #include "shim/libc/thread.h"
+#include "shim/pause/gpu_node.h"
 #include "shim/pause/host_slice.h"
 
 namespace parkade::shim {
@@ -57,24 +59,34 @@ class HostPool {
   enum class For : uint8_t { kBackup, kStage };
   // Maps memory as MapPages does; tests put their own in its place.
   using MapMemory = Result<char*> (*)(Bytes bytes);
+  using NodeOf = int (*)(const Driver& driver, CUdevice device);
 
-  explicit HostPool(const Driver& driver, MapMemory map = MapPages);  // `driver` outlives it
+  // `driver` outlives it.
+  explicit HostPool(const Driver& driver, MapMemory map = MapPages, NodeOf node_of = GpuNode);
   // Every block must be gone.
   ~HostPool();
 
-  // Starts to grow until `free_bytes` are free, and returns; Take hands the memory out as it comes.
-  // Registers under `context`, for every context. Ends by itself or when memory cannot be had (a
-  // Take that needs it then says why). One growth at a time: the operation thread. What an earlier
-  // growth could not pin is tried again.
-  void BeginGrowth(Bytes free_bytes, CUcontext context);
-  // Nobody needs more: waits until the growth's threads have finished the slices they are at.
+  // What is to be free for the GPU of a context.
+  struct Need {
+    CUcontext context;
+    Bytes bytes;
+  };
+  // Starts to grow until as many bytes are free as all needs have together, each as far as it goes
+  // on its GPU's node, and returns; Take hands the memory out as it comes. Registers under the
+  // need's context, for every context. Ends by itself or when memory cannot be had (a Take that
+  // needs it then says why). Operation thread. A growth under way goes on with these needs in place
+  // of its own. What an earlier growth could not pin is tried again.
+  void BeginGrowth(const std::vector<Need>& needs);
+  // Nobody needs more: the growth's threads finish the slices they are at. Any thread.
+  void StopGrowth();
+  // The same, and waits for them. Operation thread.
   void EndGrowth();
 
   // A block of `least` to `want` bytes, multiples of 4096, aligned to 4096, pinned while there is
-  // pinned memory. Waits for a growth under way, and without one makes a slice itself, under the
-  // thread's current context. Once pinning has been refused, what is pinned and free then is kept
-  // for stages. Any number of mover threads. RESOURCE_EXHAUSTED HOST_MEMORY or MEMLOCK;
-  // DEADLINE_EXCEEDED.
+  // pinned memory, near the GPU of the thread's current context where the pool knows it. Waits for
+  // a growth under way, and without one makes a slice itself, under the thread's current context.
+  // Once pinning has been refused, what is pinned and free then is kept for stages. Any number of
+  // mover threads. RESOURCE_EXHAUSTED HOST_MEMORY or MEMLOCK; DEADLINE_EXCEEDED.
   Result<HostBlock> Take(Bytes want, Bytes least, For purpose, Deadline by);
 
   // Gives slices without a block back to the system. Not during a growth: the operation thread.
@@ -85,6 +97,8 @@ class HostPool {
   Bytes pinned() const;  // of it, pinned
   // Why the driver first refused to pin memory, if it did.
   std::optional<Error> refusal() const;
+  // Why the kernel first refused to have memory near a GPU, if it did.
+  std::optional<Error> misplaced() const;
 
  private:
   friend class HostBlock;
@@ -97,31 +111,50 @@ class HostPool {
     char* memory;
     Bytes bytes;
     CUcontext context;
+    int node;
     bool pinned;
     std::vector<Run> free;  // by offset, never adjacent
     Bytes free_bytes;
   };
+  // Memory that is still to be made for one GPU.
+  struct Part {
+    CUcontext context;
+    int node;
+    Bytes left;
+    char* memory;  // mapped for what is left; null: each slice maps its own
+  };
   struct Growth {
-    Bytes left = 0;
+    std::vector<Part> parts;
+    size_t turn = 0;  // the part that gives the next slice
     Bytes slice_bytes = 0;
-    CUcontext context = nullptr;
-    char* memory = nullptr;  // mapped for what is left; null: each slice maps its own
-    uint32_t threads = 0;    // still at work
-    bool ended = false;      // nobody needs more
+    Bytes in_making = 0;   // taken from the parts, and no slice yet
+    uint32_t threads = 0;  // still at work
+    bool ended = false;    // nobody needs more
     std::optional<Error> error;
+
+    Bytes left() const;
+    Part* Next();  // with something left, each in its turn; null: none has
   };
 
   static void Grow(void* self);
   void GrowUntilDone();
-  // Adds slices of `bytes` in all. `memory` is mapped already, or null.
-  Result<void> AddSlices(char* memory, Bytes bytes, CUcontext context);
-  std::vector<Slice> Pin(char* memory, Bytes bytes, CUcontext context);
+  int AskNode(CUcontext context) const;
+  int KnownNode(CUcontext context) const REQUIRES(mu_);
+  // What of the needs is not there yet, by node.
+  std::vector<Part> Missing(const std::vector<Need>& needs) const REQUIRES(mu_);
+  Result<char*> Map(Bytes bytes, int node, std::optional<Error>* misplaced) const;
+  // Adds slices of what is `left` of the part, which is its own. Its memory is mapped already, or
+  // null.
+  Result<void> AddSlices(const Part& part);
+  std::vector<Slice> Pin(const Part& part, char* memory);
   CUresult Register(char* memory, Bytes bytes) const;
   void Refused(CUresult result, Bytes bytes);
   void PinAgain(CUcontext context);
-  void UnmapRest() REQUIRES(mu_);
+  void DropParts() REQUIRES(mu_);
   void Unmake(const Slice& slice) const;
-  std::optional<HostBlock> Cut(Bytes want, Bytes least, For purpose) REQUIRES(mu_);
+  enum class Reach : uint8_t { kNear, kFar };  // whether memory of other nodes will do
+  std::optional<HostBlock> Cut(Bytes want, Bytes least, For purpose, int node, Reach reach)
+      REQUIRES(mu_);
   std::optional<HostBlock> CutFrom(Slice& slice, Bytes want, Bytes least) REQUIRES(mu_);
   Bytes FreeBytes() const REQUIRES(mu_);
   Bytes PinnedFreeBytes() const REQUIRES(mu_);
@@ -129,13 +162,16 @@ class HostPool {
 
   const Driver& driver_;
   const MapMemory map_;
+  const NodeOf node_of_;
   mutable Mutex mu_;  // innermost; no driver call and no page is touched while it is held
   CondVar changed_;
   std::vector<Slice> slices_ GUARDED_BY(mu_);
   Growth growth_ GUARDED_BY(mu_);
+  std::vector<std::pair<CUcontext, int>> nodes_ GUARDED_BY(mu_);  // as far as they have grown it
   bool pins_ GUARDED_BY(mu_) = true;  // false: the driver has refused in this growth
   Bytes for_stages_ GUARDED_BY(mu_) = 0;
   std::optional<Error> refusal_ GUARDED_BY(mu_);
+  std::optional<Error> misplaced_ GUARDED_BY(mu_);
   std::vector<Thread> threads_;  // operation thread
 };
 

@@ -26,28 +26,88 @@ constexpr unsigned kMostThreads = 16;
 
 }  // namespace
 
-void HostPool::BeginGrowth(Bytes free_bytes, CUcontext context) {
-  EndGrowth();
-  PinAgain(context);
-  unsigned threads;
+Bytes HostPool::Growth::left() const {
+  Bytes sum = 0;
+  for (const Part& part : parts) sum += part.left;
+  return sum;
+}
+
+HostPool::Part* HostPool::Growth::Next() {
+  for (size_t i = 0; i < parts.size(); ++i) {
+    Part& part = parts[turn++ % parts.size()];
+    if (part.left != 0) return &part;
+  }
+  return nullptr;
+}
+
+int HostPool::AskNode(CUcontext context) const {
+  InShim ours;
+  ScopedContext current(driver_, context);
+  CUdevice device = 0;
+  if (current.status() != CUDA_SUCCESS) return kAnyNode;
+  if (driver_.ctx_get_device(&device) != CUDA_SUCCESS) return kAnyNode;
+  return node_of_(driver_, device);
+}
+
+int HostPool::KnownNode(CUcontext context) const {
+  for (const auto& [known, node] : nodes_) {
+    if (known == context) return node;
+  }
+  return kAnyNode;
+}
+
+std::vector<HostPool::Part> HostPool::Missing(const std::vector<Need>& needs) const {
+  std::vector<Part> parts;
+  Bytes wanted = 0;
+  for (const Need& need : needs) {
+    wanted += need.bytes;
+    const int node = KnownNode(need.context);
+    auto part = std::find_if(parts.begin(), parts.end(), [&](auto& p) { return p.node == node; });
+    if (part == parts.end()) part = parts.insert(part, {need.context, node, 0, nullptr});
+    part->left += need.bytes;
+  }
+  // Never more than is missing in all, though what there is may lie on other nodes.
+  const Bytes have = FreeBytes() + growth_.in_making;
+  Bytes missing = wanted > have ? RoundUp(wanted - have, kStep) : 0;
+  for (Part& part : parts) {
+    Bytes near = 0;
+    for (const Slice& slice : slices_) near += slice.node == part.node ? slice.free_bytes : 0;
+    part.left = std::min(part.left > near ? RoundUp(part.left - near, kStep) : 0, missing);
+    missing -= part.left;
+  }
+  return parts;
+}
+
+void HostPool::BeginGrowth(const std::vector<Need>& needs) {
+  std::vector<std::pair<CUcontext, int>> nodes;
+  for (const Need& need : needs) nodes.emplace_back(need.context, AskNode(need.context));
+  if (!needs.empty()) PinAgain(needs.front().context);
+  uint32_t to_start;
   {
     MutexLock lock(mu_);
-    growth_ = {};
-    const Bytes have = FreeBytes();
-    if (have >= free_bytes) return;
-    growth_.left = RoundUp(free_bytes - have, kStep);
-    growth_.context = context;
-    threads = std::clamp(UsableCores(), 1u, kMostThreads);
-    growth_.slice_bytes =
-        std::clamp(RoundUp(growth_.left / threads, kStep), kLeastShare, kMostSlice);
-    const Bytes slices = (growth_.left + growth_.slice_bytes - 1) / growth_.slice_bytes;
-    threads = unsigned(std::min<Bytes>(threads, slices));
-    growth_.threads = threads;
+    for (const auto& known : nodes) {
+      std::erase_if(nodes_, [&](const auto& old) { return old.first == known.first; });
+      nodes_.push_back(known);
+    }
+    DropParts();
+    growth_.parts = Missing(needs);
+    growth_.error.reset();
+    growth_.ended = false;
+    const Bytes left = growth_.left();
+    const uint32_t most = std::clamp(UsableCores(), 1u, kMostThreads);
+    growth_.slice_bytes = std::clamp(RoundUp(left / most, kStep), kLeastShare, kMostSlice);
+    const Bytes slices = (left + growth_.slice_bytes - 1) / growth_.slice_bytes;
+    const uint32_t wanted = uint32_t(std::min<Bytes>(most, slices));
+    to_start = wanted > growth_.threads ? wanted - growth_.threads : 0;
+    growth_.threads += to_start;
     // One mapping for all of it, or else the threads spend their time waiting for each other's
     // mmap.
-    if (auto memory = map_(growth_.left); memory.ok()) growth_.memory = *memory;
+    for (Part& part : growth_.parts) {
+      if (part.left == 0) continue;
+      if (auto memory = Map(part.left, part.node, &misplaced_); memory.ok()) part.memory = *memory;
+    }
   }
-  for (unsigned i = 0; i < threads; ++i) {
+  for (; to_start != 0; --to_start) {
     auto thread = Thread::Start("parkade-pool", Grow, this);
     if (thread.ok()) {
       threads_.push_back(std::move(*thread));
@@ -60,54 +120,55 @@ void HostPool::BeginGrowth(Bytes free_bytes, CUcontext context) {
   }
 }
 
+void HostPool::StopGrowth() {
+  MutexLock lock(mu_);
+  DropParts();
+  growth_.ended = true;
+}
+
 void HostPool::EndGrowth() {
-  {
-    MutexLock lock(mu_);
-    UnmapRest();
-    growth_.ended = true;
-  }
+  StopGrowth();
   threads_.clear();
   MutexLock lock(mu_);
-  growth_.error.reset();  // of this growth; a later Take tries for itself
+  growth_ = {};  // its error as well: a later Take tries for itself
 }
 
 // What no thread has taken yet.
-void HostPool::UnmapRest() {
-  if (growth_.memory != nullptr && growth_.left != 0) UnmapPages(growth_.memory, growth_.left);
-  growth_.memory = nullptr;
+void HostPool::DropParts() {
+  for (const Part& part : growth_.parts) {
+    if (part.memory != nullptr && part.left != 0) UnmapPages(part.memory, part.left);
+  }
+  growth_.parts.clear();
 }
 
 void HostPool::Grow(void* self) { static_cast<HostPool*>(self)->GrowUntilDone(); }
 
 void HostPool::GrowUntilDone() {
-  CUcontext context;
-  {
-    MutexLock lock(mu_);
-    context = growth_.context;
-  }
   InShim ours;
   ScopedRelaxedCapture relaxed(driver_);
-  ScopedContext current(driver_, context);
   for (;;) {
-    Bytes bytes;
-    char* memory;
+    Part taken;
     {
       MutexLock lock(mu_);
-      if (growth_.left == 0 || growth_.error || growth_.ended) {
+      Part* const part = growth_.error || growth_.ended ? nullptr : growth_.Next();
+      if (part == nullptr) {
         --growth_.threads;
         changed_.NotifyAll();
         return;
       }
-      bytes = std::min(growth_.left, growth_.slice_bytes);
-      growth_.left -= bytes;
-      memory = growth_.memory;
-      if (memory != nullptr) growth_.memory += bytes;
+      taken = *part;
+      taken.left = std::min(part->left, growth_.slice_bytes);
+      part->left -= taken.left;
+      if (part->memory != nullptr) part->memory += taken.left;
+      growth_.in_making += taken.left;
     }
-    const Result<void> added = AddSlices(memory, bytes, context);
+    ScopedContext current(driver_, taken.context);
+    const Result<void> added = AddSlices(taken);
     MutexLock lock(mu_);
-    if (!added.ok() && bytes > kStep) {
-      growth_.left += bytes;
-      growth_.slice_bytes = std::min(growth_.slice_bytes, RoundUp(bytes / 4, kStep));
+    growth_.in_making -= taken.left;
+    if (!added.ok() && taken.left > kStep) {
+      growth_.parts.push_back(taken);
+      growth_.slice_bytes = std::min(growth_.slice_bytes, RoundUp(taken.left / 4, kStep));
     } else if (!added.ok()) {
       growth_.error = added.error();
     }
@@ -115,41 +176,53 @@ void HostPool::GrowUntilDone() {
   }
 }
 
-Result<void> HostPool::AddSlices(char* memory, Bytes bytes, CUcontext context) {
+Result<char*> HostPool::Map(Bytes bytes, int node, std::optional<Error>* misplaced) const {
+  auto memory = map_(bytes);
+  if (!memory.ok() || node == kAnyNode) return memory;
+  const Result<void> preferred = PreferNode(*memory, bytes, node);
+  if (!preferred.ok() && !*misplaced) *misplaced = preferred.error();
+  return memory;
+}
+
+Result<void> HostPool::AddSlices(const Part& part) {
+  char* memory = part.memory;
+  std::optional<Error> misplaced;
   if (memory == nullptr) {
-    auto mapped = map_(bytes);
+    auto mapped = Map(part.left, part.node, &misplaced);
     if (!mapped.ok()) return mapped.error();
     memory = *mapped;
   }
-  TouchPages(memory, bytes);
-  std::vector<Slice> made = Pin(memory, bytes, context);
+  TouchPages(memory, part.left);
+  std::vector<Slice> made = Pin(part, memory);
   MutexLock lock(mu_);
+  if (!misplaced_) misplaced_ = misplaced;
   for (Slice& slice : made) slices_.push_back(std::move(slice));
   return {};
 }
 
 // Registers it whole, else in ever smaller parts; from the first step that is refused on all else
 // stays pageable, since each try costs the driver time.
-std::vector<HostPool::Slice> HostPool::Pin(char* memory, Bytes bytes, CUcontext context) {
+std::vector<HostPool::Slice> HostPool::Pin(const Part& part, char* memory) {
   std::vector<Slice> made;
-  Bytes part = bytes;
+  const Bytes bytes = part.left;
+  Bytes step = bytes;
   for (Bytes at = 0; at < bytes;) {
     bool pins;
     {
       MutexLock lock(mu_);
       pins = pins_;
     }
-    const Bytes size = pins ? std::min(part, bytes - at) : bytes - at;
+    const Bytes size = pins ? std::min(step, bytes - at) : bytes - at;
     const CUresult result = pins ? Register(memory + at, size) : CUDA_ERROR_OUT_OF_MEMORY;
     if (pins && result != CUDA_SUCCESS && size > kLeastPart) {
-      part = std::max(RoundUp(size / 4, kStep), kLeastPart);
+      step = std::max(RoundUp(size / 4, kStep), kLeastPart);
       continue;
     }
     if (pins && result != CUDA_SUCCESS) {
       Refused(result, bytes);
       continue;
     }
-    made.push_back({memory + at, size, context, pins, {{0, size}}, size});
+    made.push_back({memory + at, size, part.context, part.node, pins, {{0, size}}, size});
     at += size;
   }
   return made;

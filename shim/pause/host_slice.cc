@@ -3,6 +3,8 @@
 
 #include <sched.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <cerrno>
 
@@ -10,6 +12,8 @@ namespace parkade::shim {
 namespace {
 
 constexpr Bytes kHugePage = 2_MiB;
+constexpr int kPreferred = 1;     // MPOL_PREFERRED of numaif.h, which libnuma brings
+constexpr int kMostNodes = 1024;  // of which a kernel of today may have
 
 }  // namespace
 
@@ -34,6 +38,18 @@ Result<char*> MapPages(Bytes bytes) {
 }
 
 void UnmapPages(char* memory, Bytes bytes) { munmap(memory, bytes); }
+
+Result<void> PreferNode(char* memory, Bytes bytes, int node) {
+  constexpr int kBits = 8 * sizeof(unsigned long);
+  unsigned long nodes[kMostNodes / kBits] = {};
+  if (node < 0 || node >= kMostNodes) {
+    return OsError(EINVAL, "preferring memory of node %d", node);
+  }
+  nodes[node / kBits] = 1ul << (node % kBits);
+  // One more than there are bits: the kernel takes the last one away.
+  if (syscall(SYS_mbind, memory, bytes, kPreferred, nodes, kMostNodes + 1, 0) == 0) return {};
+  return OsError(errno, "preferring memory of node %d", node);
+}
 
 void TouchPages(char* memory, Bytes bytes) {
   for (Bytes at = 0; at < bytes; at += 4096) static_cast<volatile char*>(memory)[at] = 0;

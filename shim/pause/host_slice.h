@@ -11,6 +11,9 @@ namespace parkade::shim {
 // where the application locks all that it maps (mlockall) and may not lock so much.
 Result<char*> MapPages(Bytes bytes);
 void UnmapPages(char* memory, Bytes bytes);
+// Prefers memory of that NUMA node for pages that are not present yet; where it has none left,
+// others do. An error, which changes nothing: containers often refuse it.
+Result<void> PreferNode(char* memory, Bytes bytes, int node);
 
 // Makes every page present. Several threads fill parts of one mapping at ten times the rate at
 // which each would map and fill its own: mapping stops everybody else's page faults

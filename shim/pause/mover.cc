@@ -102,9 +102,13 @@ Result<void> Mover::Evict(const EvictionOrder& order, const EvictionPlan& plan,
   }
   Timeline timeline;
   const Bytes stage_bytes = order.disk_bytes != 0 ? plan.chunk_bytes : 0;
-  if (!by_context.empty()) {
-    pool_.BeginGrowth(order.host_bytes + stage_bytes, by_context.front().first);
+  std::vector<HostPool::Need> needs;
+  for (const auto& [context, moves] : by_context) {
+    Bytes bytes = Share(stage_bytes, by_context.size());
+    for (const RangeMove& move : moves) bytes += move.host_bytes;
+    needs.push_back({context, bytes});
   }
+  pool_.BeginGrowth(needs);
   timeline.Ended("growth begins");
   HashCrew crew(order.host_bytes + order.disk_bytes);
   MoveTools tools{driver_, memory_, pool_, ledger_, files, make_engine_, crew, &abort};
@@ -145,12 +149,14 @@ Result<void> Mover::Evict(const EvictionOrder& order, const EvictionPlan& plan,
 
 void Mover::EndGrowth() {
   pool_.EndGrowth();
-  const auto refusal = pool_.refusal();
-  if (!refusal) return;
-  char line[320];
-  snprintf(line, sizeof line, "host memory is in part not pinned, which is slower: %s",
-           refusal->what);
-  ledger_.AddWarning(line);
+  const auto warn = [this](const char* what, const std::optional<Error>& cause) {
+    if (!cause) return;
+    char line[320];
+    snprintf(line, sizeof line, "%s, which is slower: %s", what, cause->what);
+    ledger_.AddWarning(line);
+  };
+  warn("host memory is in part not pinned", pool_.refusal());
+  warn("host memory need not lie near the GPU", pool_.misplaced());
 }
 
 Result<void> Mover::Discard(Range& range, MoveReport* report) {
@@ -191,7 +197,13 @@ Result<void> Mover::Restore(std::span<Range* const> ranges, const DirectFiles& f
   const bool reads_files = std::any_of(returns.begin(), returns.end(), [](const RangeReturn& r) {
     return PlaceOf(*r.range) == wire::Place::kDisk;
   });
-  if (reads_files) pool_.BeginGrowth(stage_bytes, by_context.front().first);
+  if (reads_files) {
+    std::vector<HostPool::Need> needs;
+    for (const auto& [context, mine] : by_context) {
+      needs.push_back({context, Share(stage_bytes, by_context.size())});
+    }
+    pool_.BeginGrowth(needs);
+  }
   Bytes to_move = 0;
   for (const Range* range : ranges) to_move += BytesOut(*range);
   HashCrew crew(to_move);

@@ -50,7 +50,7 @@ class Mover {
   template <typename Work>
   static void OnThreads(size_t count, Work work);
 
-  // Says once in the ledger when memory could not be pinned.
+  // Says once in the ledger when memory could not be pinned, or not be had near its GPU.
   void EndGrowth();
   Result<void> Discard(Range& range, MoveReport* report);
   Result<void> CreateHandles(std::vector<RangeReturn>& returns, MoveReport* report);

@@ -3,13 +3,19 @@
 
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <string>
 #include <string_view>
+#include <utility>
 
 #include "shim/cuda/scoped_context.h"
 #include "tests/unit/shim/fake_driver.h"
@@ -35,7 +41,7 @@ Bytes TakeAll(HostPool& pool, std::vector<HostBlock>& blocks, Bytes wanted, Byte
 TEST_CASE("a growth is exact, and its memory is there as it comes") {
   FakeDriver fake;
   HostPool pool(fake.driver());
-  pool.BeginGrowth(70_MiB, fake.Context(0));
+  pool.BeginGrowth({{fake.Context(0), 70_MiB}});
   std::vector<HostBlock> blocks;
   CHECK(TakeAll(pool, blocks, 70_MiB, 5_MiB) == 70_MiB);
   pool.EndGrowth();
@@ -47,7 +53,7 @@ TEST_CASE("a growth is exact, and its memory is there as it comes") {
   }
   blocks.clear();
   CHECK(pool.used() == 0);
-  pool.BeginGrowth(70_MiB, fake.Context(0));  // all there already
+  pool.BeginGrowth({{fake.Context(0), 70_MiB}});  // all there already
   pool.EndGrowth();
   CHECK(pool.held() == 70_MiB);
 }
@@ -55,7 +61,7 @@ TEST_CASE("a growth is exact, and its memory is there as it comes") {
 TEST_CASE("freed blocks grow together again") {
   FakeDriver fake;
   HostPool pool(fake.driver());
-  pool.BeginGrowth(8_MiB, fake.Context(0));
+  pool.BeginGrowth({{fake.Context(0), 8_MiB}});
   std::vector<HostBlock> blocks;
   TakeAll(pool, blocks, 8_MiB, 1_MiB);
   pool.EndGrowth();
@@ -78,7 +84,7 @@ TEST_CASE("without a growth a block is made when it is asked for") {
 TEST_CASE("release gives back what holds no block") {
   FakeDriver fake;
   HostPool pool(fake.driver());
-  pool.BeginGrowth(64_MiB, fake.Context(0));
+  pool.BeginGrowth({{fake.Context(0), 64_MiB}});
   std::vector<HostBlock> blocks;
   TakeAll(pool, blocks, 64_MiB, 8_MiB);
   blocks.clear();
@@ -100,7 +106,7 @@ TEST_CASE("pinning that is refused once is tried with smaller parts") {
   FakeDriver fake;
   HostPool pool(fake.driver());
   fake.Fail("cuMemHostRegister", 1, CUDA_ERROR_OUT_OF_MEMORY);
-  pool.BeginGrowth(16_MiB, fake.Context(0));
+  pool.BeginGrowth({{fake.Context(0), 16_MiB}});
   std::vector<HostBlock> blocks;
   TakeAll(pool, blocks, 16_MiB, 4_MiB);
   pool.EndGrowth();
@@ -114,7 +120,7 @@ TEST_CASE("memory that cannot be pinned is pageable, until pinning works again")
   FakeDriver::MakeCurrent(fake.Context(0));
   HostPool pool(fake.driver());
   fake.Fail("cuMemHostRegister", 1, CUDA_ERROR_OUT_OF_MEMORY, 1'000'000);
-  pool.BeginGrowth(16_MiB, fake.Context(0));
+  pool.BeginGrowth({{fake.Context(0), 16_MiB}});
   std::vector<HostBlock> blocks;
   TakeAll(pool, blocks, 16_MiB, 4_MiB);
   pool.EndGrowth();
@@ -128,7 +134,7 @@ TEST_CASE("memory that cannot be pinned is pageable, until pinning works again")
   TakeAll(pool, blocks, 4_MiB, 4_MiB);  // not tried for every block
   CHECK(fake.Calls("cuMemHostRegister") == tries);
   fake.FaultPending("cuMemHostRegister");
-  pool.BeginGrowth(0, fake.Context(0));  // also what holds blocks
+  pool.BeginGrowth({{fake.Context(0), 0}});  // also what holds blocks
   pool.EndGrowth();
   CHECK(pool.pinned() == pool.held());
   blocks.clear();
@@ -154,6 +160,136 @@ TEST_CASE("what is still pinned and free when pinning is refused is kept for sta
   fake.FaultPending("cuMemHostRegister");
 }
 
+TEST_CASE("a growth goes on with the needs of the next one in place of its own") {
+  FakeDriver fake;
+  HostPool pool(fake.driver());
+  pool.BeginGrowth({{fake.Context(0), 4_GiB}});
+  pool.BeginGrowth({{fake.Context(0), 64_MiB}});
+  std::vector<HostBlock> blocks;
+  CHECK(TakeAll(pool, blocks, 64_MiB, 8_MiB) == 64_MiB);
+  pool.EndGrowth();
+  // What the first one's threads were at when the second began is there as well: it counts.
+  CHECK(pool.held() < 4_GiB);
+  blocks.clear();
+  const Bytes held = pool.held();
+  pool.BeginGrowth({{fake.Context(0), held + 16_MiB}});
+  blocks.clear();
+  CHECK(TakeAll(pool, blocks, held + 16_MiB, 8_MiB) == held + 16_MiB);
+  pool.EndGrowth();
+  CHECK(pool.held() == held + 16_MiB);
+}
+
+TEST_CASE("a growth that is stopped leaves what it has made") {
+  FakeDriver fake;
+  HostPool pool(fake.driver());
+  pool.BeginGrowth({{fake.Context(0), 4_GiB}});
+  REQUIRE(pool.Take(4096, 4096, HostPool::For::kBackup, Soon()).ok());
+  pool.StopGrowth();
+  pool.EndGrowth();
+  CHECK(pool.held() >= 2_MiB);
+  CHECK(pool.held() < 4_GiB);
+  CHECK(pool.pinned() == pool.held());
+  pool.Release();
+  CHECK(fake.held().host == 0);
+}
+
+int NodeIsDevice(const Driver&, CUdevice device) { return device; }
+
+TEST_CASE("each GPU has memory of its own node, and of others only when that has gone") {
+  FakeDriver fake({.devices = 2});
+  HostPool pool(fake.driver(), MapPages, NodeIsDevice);
+  pool.BeginGrowth({{fake.Context(0), 16_MiB}, {fake.Context(1), 32_MiB}});
+  std::vector<HostBlock> far, near;
+  FakeDriver::MakeCurrent(fake.Context(1));
+  TakeAll(pool, far, 32_MiB, 4_MiB);
+  FakeDriver::MakeCurrent(fake.Context(0));
+  TakeAll(pool, near, 16_MiB, 4_MiB);
+  pool.EndGrowth();
+  CHECK(pool.held() == 48_MiB);
+  const HostBlock first = std::move(near[0]);
+  near.clear();
+  far.clear();
+  // The node's own, wherever it lies in the pool.
+  for (int i = 0; i < 3; ++i) TakeAll(pool, near, 4_MiB, 4_MiB);
+  FakeDriver::MakeCurrent(fake.Context(1));
+  TakeAll(pool, far, 32_MiB, 4_MiB);
+  CHECK(pool.held() == 48_MiB);
+  // All that is free lies with the other GPU now, of which 32 MiB are enough for both.
+  far.clear();
+  pool.BeginGrowth({{fake.Context(0), 32_MiB}});
+  FakeDriver::MakeCurrent(fake.Context(0));
+  TakeAll(pool, near, 32_MiB, 4_MiB);
+  pool.EndGrowth();
+  CHECK(pool.held() == 48_MiB);
+}
+
+// Of a page that is present.
+int PreferredNode(char* memory) {
+  constexpr unsigned long kOfAddress = 2;  // MPOL_F_ADDR
+  int policy = -1;
+  unsigned long nodes[16] = {};
+  if (syscall(SYS_get_mempolicy, &policy, nodes, 1024, memory, kOfAddress) != 0) return -2;
+  return policy == 1 ? __builtin_ctzl(nodes[0]) : -1;
+}
+
+TEST_CASE(
+    "the pool's memory prefers the node of its GPU; a kernel that refuses is said, and harmless") {
+  FakeDriver fake({.devices = 2});
+  FakeDriver::MakeCurrent(fake.Context(0));
+  char* const probe = *MapPages(2_MiB);
+  const bool allowed = PreferNode(probe, 2_MiB, 0).ok();
+  CHECK_FALSE(PreferNode(probe, 2_MiB, 1023).ok());
+  CHECK_FALSE(PreferNode(probe, 2_MiB, 1024).ok());
+  UnmapPages(probe, 2_MiB);
+  if (!allowed) WARN("this machine lets nobody choose a node");
+
+  HostPool pool(fake.driver(), MapPages, [](const Driver&, CUdevice) { return 0; });
+  pool.BeginGrowth({{fake.Context(0), 16_MiB}});
+  std::vector<HostBlock> blocks;
+  TakeAll(pool, blocks, 16_MiB, 4_MiB);
+  pool.EndGrowth();
+  CHECK(pool.misplaced().has_value() == !allowed);
+  if (allowed) CHECK(PreferredNode(blocks[0].memory()) == 0);
+
+  HostPool lost(fake.driver(), MapPages, [](const Driver&, CUdevice) { return 1023; });
+  lost.BeginGrowth({{fake.Context(0), 16_MiB}});
+  TakeAll(lost, blocks, 16_MiB, 4_MiB);
+  lost.EndGrowth();
+  CHECK(lost.held() == 16_MiB);
+  REQUIRE(lost.misplaced().has_value());
+  CHECK(std::string_view(lost.misplaced()->what).find("node 1023") != std::string_view::npos);
+  blocks.clear();
+}
+
+// PCI 0001:41:00.0.
+CUresult AskPci(int* out, CUdevice_attribute attribute, CUdevice) {
+  *out = attribute == CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID ? 1
+         : attribute == CU_DEVICE_ATTRIBUTE_PCI_BUS_ID  ? 0x41
+                                                        : 0;
+  return CUDA_SUCCESS;
+}
+
+TEST_CASE("a GPU's node is what sysfs says of its PCI device") {
+  char folder[] = "/tmp/parkade-node-XXXXXX";
+  REQUIRE(mkdtemp(folder) != nullptr);
+  const std::string device = std::string(folder) + "/0001:41:00.0";
+  const std::string file = device + "/numa_node";
+  Driver driver;
+  driver.device_get_attribute = AskPci;
+  CHECK(GpuNode(driver, 0, folder) == kAnyNode);
+  REQUIRE(mkdir(device.c_str(), 0700) == 0);
+  for (const auto& [text, node] : {std::pair{"1\n", 1}, {"-1\n", kAnyNode}, {"", kAnyNode}}) {
+    FILE* out = fopen(file.c_str(), "w");
+    REQUIRE(out != nullptr);
+    fputs(text, out);
+    fclose(out);
+    CHECK(GpuNode(driver, 0, folder) == node);
+  }
+  unlink(file.c_str());
+  rmdir(device.c_str());
+  rmdir(folder);
+}
+
 // Address space that is not there.
 Result<char*> NoMemory(Bytes bytes) {
   return MakeError(Code::kResourceExhausted, "HOST_MEMORY", "mapping %llu MiB",
@@ -167,7 +303,7 @@ TEST_CASE("memory that is missing is said, by a growth and by a block of its own
   const auto alone = pool.Take(4_MiB, 4096, HostPool::For::kBackup, Soon());
   REQUIRE_FALSE(alone.ok());
   CHECK(std::string_view(alone.error().reason) == "HOST_MEMORY");
-  pool.BeginGrowth(64_MiB, fake.Context(0));
+  pool.BeginGrowth({{fake.Context(0), 64_MiB}});
   const auto refused = pool.Take(4_MiB, 4096, HostPool::For::kBackup, Soon());
   pool.EndGrowth();
   REQUIRE_FALSE(refused.ok());
