@@ -46,17 +46,17 @@ void Foreign::RemoveIn(uint64_t at, Bytes bytes) {
   for (const Entry& e : gone) ledger_.AddForeign(e.device, e.kind, -int64_t(e.bytes));
 }
 
-bool Foreign::Remove(uint64_t key) {
+std::optional<Foreign::Entry> Foreign::Take(uint64_t key) {
   Entry entry;
   {
     MutexLock lock(mu_);
     const auto found = entries_.find(key);
-    if (found == entries_.end()) return false;
+    if (found == entries_.end()) return std::nullopt;
     entry = found->second;
     entries_.erase(found);
   }
   ledger_.AddForeign(entry.device, entry.kind, -int64_t(entry.bytes));
-  return true;
+  return entry;
 }
 
 void Foreign::ForgetContext(CUcontext context) {
@@ -86,16 +86,17 @@ void Foreign::Pin(const void* host, Bytes bytes) {
   ledger_.AddPinned(int64_t(bytes) - int64_t(before));
 }
 
-void Foreign::Unpin(const void* host) {
+std::optional<Bytes> Foreign::Unpin(const void* host) {
   Bytes bytes = 0;
   {
     MutexLock lock(mu_);
     const auto found = pinned_.find(host);
-    if (found == pinned_.end()) return;
+    if (found == pinned_.end()) return std::nullopt;
     bytes = found->second;
     pinned_.erase(found);
   }
   ledger_.AddPinned(-int64_t(bytes));
+  return bytes;
 }
 
 std::vector<Foreign::Managed> Foreign::ListManaged() const {
@@ -112,9 +113,11 @@ void Foreign::AddPool(CUmemoryPool pool, int device) {
   pools_[pool] = device;
 }
 
-void Foreign::RemovePool(CUmemoryPool pool) {
+std::optional<int> Foreign::TakePool(CUmemoryPool pool) {
   MutexLock lock(mu_);
-  pools_.erase(pool);
+  const auto found = pools_.find(pool);
+  if (found == pools_.end()) return std::nullopt;
+  return pools_.extract(found).mapped();
 }
 
 void Foreign::UsesPools(int device) {

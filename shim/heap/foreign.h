@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <map>
+#include <optional>
 #include <set>
 #include <utility>
 #include <vector>
@@ -29,15 +30,25 @@ class Foreign {
   void Add(wire::ForeignKind kind, uint64_t key, Bytes bytes);
   // The same for memory of `device` that belongs to no context.
   void AddOn(int device, wire::ForeignKind kind, uint64_t key, Bytes bytes);
-  // No effect when it was not added. True when it was.
-  bool Remove(uint64_t key);
+  // Counted no longer: to be called before the driver frees it, since its address or handle may be
+  // somebody else's as soon as that is done. Nothing where it was not added.
+  struct Entry {
+    wire::ForeignKind kind;
+    int device;
+    CUcontext context;
+    Bytes bytes;
+  };
+  std::optional<Entry> Take(uint64_t key);
+  // Counts it again: the driver has refused to free it.
+  void PutBack(uint64_t key, const Entry& entry) { Enter(key, entry); }
   // Everything whose address lies in the range.
   void RemoveIn(uint64_t at, Bytes bytes);
   void ForgetContext(CUcontext context);
 
   // Host memory that the application pins, by its address.
   void Pin(const void* host, Bytes bytes);
-  void Unpin(const void* host);
+  // As Take; Pin puts it back.
+  std::optional<Bytes> Unpin(const void* host);
 
   // Managed memory that lives.
   struct Managed {
@@ -49,7 +60,8 @@ class Foreign {
 
   // A pool of the application's own lives on `device`; memory was taken from a pool of `device`.
   void AddPool(CUmemoryPool pool, int device);
-  void RemovePool(CUmemoryPool pool);
+  // As Take, with its device; AddPool puts it back.
+  std::optional<int> TakePool(CUmemoryPool pool);
   void UsesPools(int device);
   // Pools that may hold memory: those added, and the device's own one where pools are used.
   struct Pool {
@@ -66,12 +78,6 @@ class Foreign {
   Bytes MeasureGraphs(int device);
 
  private:
-  struct Entry {
-    wire::ForeignKind kind;
-    int device;
-    CUcontext context;
-    Bytes bytes;
-  };
   void Enter(uint64_t key, const Entry& entry);
   // Measured from outside: the ledger gets the difference.
   void SetMeasured(wire::ForeignKind kind, int device, Bytes bytes);

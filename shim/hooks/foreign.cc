@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "shim/hooks/free_counted.h"
 #include "shim/hooks/gate_pass.h"
 #include "shim/hooks/handlers.h"
 #include "shim/hooks/hooked.h"
@@ -29,8 +30,8 @@ void NotePoolUse(const void* caller, Bytes bytes) {
   CUdevice device = 0;
   if (parts == nullptr || parts->driver.ctx_get_device(&device) != CUDA_SUCCESS) return;
   parts->foreign.UsesPools(device);
-  Measure(parts->foreign, bytes >= kLargeRequest ? Foreign::Measure::kNow
-                                                 : Foreign::Measure::kSometimes);
+  Measure(parts->foreign,
+          bytes >= kLargeRequest ? Foreign::Measure::kNow : Foreign::Measure::kSometimes);
 }
 
 void Note(const void* caller, ForeignKind kind, uint64_t key, Bytes bytes) {
@@ -39,19 +40,9 @@ void Note(const void* caller, ForeignKind kind, uint64_t key, Bytes bytes) {
   if (parts != nullptr) parts->foreign.Add(kind, key, bytes);
 }
 
-void Forget(const void* caller, uint64_t key) {
-  Parts* parts = PartsFor(caller);
-  if (parts != nullptr) parts->foreign.Remove(key);
-}
-
 void NotePinned(const void* caller, const void* host, Bytes bytes) {
   Parts* parts = PartsFor(caller);
   if (parts != nullptr) parts->foreign.Pin(host, bytes);
-}
-
-void ForgetPinned(const void* caller, const void* host) {
-  Parts* parts = PartsFor(caller);
-  if (parts != nullptr) parts->foreign.Unpin(host);
 }
 
 // A driver that takes a null pointer for a success has made nothing to count.
@@ -63,6 +54,24 @@ bool Made(CUresult result, const T* out) {
 template <typename Handle>
 uint64_t KeyOf(Handle handle) {
   return reinterpret_cast<uintptr_t>(handle);
+}
+
+template <typename F, typename Handle>
+CUresult DestroyArray(Call<F> call, Handle array) {
+  const GatePass pass(Gate::Call::kFree);
+  if (!pass) return kNoPass;
+  return FreeCounted(call.caller, KeyOf(array), [&] { return call.real(array); });
+}
+
+template <typename F>
+CUresult EndPinning(Call<F> call, void* host) {
+  const GatePass pass(Gate::Call::kFree);
+  if (!pass) return kNoPass;
+  Parts* parts = PartsFor(call.caller);
+  const auto bytes = parts == nullptr ? std::nullopt : parts->foreign.Unpin(host);
+  const CUresult r = call.real(host);
+  if (r != CUDA_SUCCESS && bytes) parts->foreign.Pin(host, *bytes);
+  return r;
 }
 
 // As far as shapes tell: block-compressed and planar formats are counted by their elements' size in
@@ -132,12 +141,12 @@ CUresult OnMemPoolCreate(Call<decltype(cuMemPoolCreate)> call, CUmemoryPool* out
 CUresult OnMemPoolDestroy(Call<decltype(cuMemPoolDestroy)> call, CUmemoryPool pool) {
   const GatePass pass(Gate::Call::kFree);
   if (!pass) return kNoPass;
-  const CUresult r = call.real(pool);
   Parts* parts = PartsFor(call.caller);
-  if (r == CUDA_SUCCESS && parts != nullptr) {
-    parts->foreign.RemovePool(pool);
-    Measure(parts->foreign, Foreign::Measure::kNow);
-  }
+  const auto device = parts == nullptr ? std::nullopt : parts->foreign.TakePool(pool);
+  const CUresult r = call.real(pool);
+  if (!device) return r;
+  if (r != CUDA_SUCCESS) parts->foreign.AddPool(pool, *device);
+  Measure(parts->foreign, Foreign::Measure::kNow);
   return r;
 }
 
@@ -188,20 +197,12 @@ CUresult OnMipmappedArrayCreate(Call<decltype(cuMipmappedArrayCreate)> call, CUm
 }
 
 CUresult OnArrayDestroy(Call<decltype(cuArrayDestroy)> call, CUarray array) {
-  const GatePass pass(Gate::Call::kFree);
-  if (!pass) return kNoPass;
-  const CUresult r = call.real(array);
-  if (r == CUDA_SUCCESS) Forget(call.caller, KeyOf(array));
-  return r;
+  return DestroyArray(call, array);
 }
 
 CUresult OnMipmappedArrayDestroy(Call<decltype(cuMipmappedArrayDestroy)> call,
                                  CUmipmappedArray array) {
-  const GatePass pass(Gate::Call::kFree);
-  if (!pass) return kNoPass;
-  const CUresult r = call.real(array);
-  if (r == CUDA_SUCCESS) Forget(call.caller, KeyOf(array));
-  return r;
+  return DestroyArray(call, array);
 }
 
 CUresult OnMemAllocHost(Call<decltype(cuMemAllocHost_v2)> call, void** out, size_t bytes) {
@@ -225,19 +226,11 @@ CUresult OnMemHostRegister(Call<decltype(cuMemHostRegister_v2)> call, void* host
 }
 
 CUresult OnMemFreeHost(Call<decltype(cuMemFreeHost)> call, void* host) {
-  const GatePass pass(Gate::Call::kFree);
-  if (!pass) return kNoPass;
-  const CUresult r = call.real(host);
-  if (r == CUDA_SUCCESS) ForgetPinned(call.caller, host);
-  return r;
+  return EndPinning(call, host);
 }
 
 CUresult OnMemHostUnregister(Call<decltype(cuMemHostUnregister)> call, void* host) {
-  const GatePass pass(Gate::Call::kFree);
-  if (!pass) return kNoPass;
-  const CUresult r = call.real(host);
-  if (r == CUDA_SUCCESS) ForgetPinned(call.caller, host);
-  return r;
+  return EndPinning(call, host);
 }
 
 }  // namespace parkade::shim

@@ -6,6 +6,7 @@
 #include "shim/cuda/scoped_context.h"
 #include "shim/hooks/escapes.h"
 #include "shim/hooks/foreign_memory.h"
+#include "shim/hooks/free_counted.h"
 #include "shim/hooks/gate_pass.h"
 #include "shim/hooks/handlers.h"
 #include "shim/hooks/hooked.h"
@@ -151,9 +152,7 @@ CUresult OnMemFree(Call<decltype(cuMemFree_v2)> call, CUdeviceptr ptr) {
   }
   const GatePass pass(Gate::Call::kFree);
   if (!pass) return kNoPass;
-  const CUresult r = call.real(ptr);
-  if (r == CUDA_SUCCESS) parts->foreign.Remove(ptr);
-  return r;
+  return FreeCounted(call.caller, ptr, [&] { return call.real(ptr); });
 }
 
 CUresult OnMemFreeAsync(Call<decltype(cuMemFreeAsync)> call, CUdeviceptr ptr, CUstream stream) {
@@ -171,7 +170,7 @@ CUresult OnMemFreeAsync(Call<decltype(cuMemFreeAsync)> call, CUdeviceptr ptr, CU
   }
   const GatePass pass(Gate::Call::kFree);
   if (!pass) return kNoPass;
-  return call.real(ptr, stream);
+  return FreeCounted(call.caller, ptr, [&] { return call.real(ptr, stream); });
 }
 
 }  // namespace parkade::shim

@@ -232,24 +232,6 @@ TEST_CASE("a pitched allocation has rows of the device's alignment") {
   CHECK(pitch == 1024);
 }
 
-TEST_CASE("memory of a communication library stays native and is counted") {
-  Context context;
-  void* library = dlopen(PARKADE_LIBNCCL, RTLD_LAZY | RTLD_LOCAL);
-  REQUIRE(library != nullptr);
-  auto* alloc =
-      reinterpret_cast<int (*)(unsigned long long*, size_t)>(dlsym(library, "nccl_like_alloc"));
-  auto* release = reinterpret_cast<int (*)(unsigned long long)>(dlsym(library, "nccl_like_free"));
-  const uint64_t before = parkade_test_allocations();
-  unsigned long long p = 0;
-  REQUIRE(alloc(&p, 1 << 20) == 0);
-  CHECK(parkade_test_allocations() == before);
-  CHECK(parkade_test_foreign_bytes() == 1 << 20);
-  CHECK(parkade_test_ledger_says("NCCL_GRAPH_REGISTER=0 and NCCL_LOCAL_REGISTER=0 keep it from"));
-  CHECK(release(p) == 0);
-  CHECK(parkade_test_foreign_bytes() == 0);
-  dlclose(library);
-}
-
 TEST_CASE("a pause waits for the end of a capture and not for a refused one") {
   Context context;
   CUstream stream;
