@@ -143,8 +143,7 @@ const Case kCases[] = {
        cuuint64_t bytes = 0;
        a.Code("pool", cuDeviceGetDefaultMemPool(&pool, 0));
        During(a, kGlobal, Where::kHere, [&](CUstream) {
-         a.Code("ask",
-                cuMemPoolGetAttribute(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &bytes));
+         a.Code("ask", cuMemPoolGetAttribute(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &bytes));
        });
      }},
     {"capture_queries",
