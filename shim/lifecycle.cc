@@ -35,7 +35,7 @@ struct Runtime {
   Streams streams;
   Heap heap{driver, *ledger, contexts};
   Foreign foreign{driver, *ledger};
-  Registrations registrations{heap, *ledger};
+  Registrations registrations{*ledger};
   ShareServer exports{driver, heap};
   Imports imports{driver, heap.implicit_wait()};
   HostPool pool{driver};

@@ -1,8 +1,6 @@
 // The table of what is registered, and by whom.
 #include "shim/heap/registrations.h"
 
-#include <vector>
-
 namespace parkade::shim {
 
 void Registrations::Add(Key key, Heap::Held held, const char* why) {
@@ -14,24 +12,23 @@ void Registrations::Add(Key key, Heap::Held held, const char* why) {
   ledger_.AddWarning(why);
 }
 
-std::optional<Heap::Held> Registrations::Take(Key key) {
+Registrations::Taken Registrations::Take(Key key) {
+  Taken taken;
   MutexLock lock(mu_);
   const auto it = held_.find(key);
-  if (it == held_.end()) return std::nullopt;
-  return std::move(held_.extract(it).mapped());
+  if (it != held_.end()) taken.emplace_back(key, std::move(held_.extract(it).mapped()));
+  return taken;
 }
 
-void Registrations::RemoveAll(const void* owner) {
-  std::vector<Heap::Held> ended;
-  {
-    MutexLock lock(mu_);
-    for (auto it = held_.lower_bound({owner, nullptr}); it != held_.end();) {
-      if (it->first.first != owner) break;
-      ended.push_back(std::move(it->second));
-      it = held_.erase(it);
-    }
+Registrations::Taken Registrations::TakeAll(const void* owner) {
+  Taken taken;
+  MutexLock lock(mu_);
+  auto it = held_.lower_bound({owner, nullptr});
+  while (it != held_.end() && it->first.first == owner) {
+    taken.emplace_back(it->first, std::move(it->second));
+    it = held_.erase(it);
   }
-  for (const Heap::Held& held : ended) heap_.LetGo(held);
+  return taken;
 }
 
 }  // namespace parkade::shim

@@ -6,6 +6,8 @@
 
 #include <errno.h>
 
+#include <utility>
+
 #include "shim/hooks/gate_pass.h"
 #include "shim/hooks/hooked.h"
 
@@ -43,15 +45,14 @@ F* Real(Registering function) {
 Parts* PartsNow() { return Inert() ? nullptr : LiveParts(); }
 
 // Memory that stays in HBM while a call registers it. Where it is out, the constructor waits at the
-// gate for it, as for any call that uses it; the gate is not passed during the call, which may wait
-// for other ranks.
+// gate for it, as for any call that uses it, and is refused at a gate that is open all the same. No
+// pass lasts for the call, which may wait for other ranks.
 class Claim {
  public:
   Claim(const void* at, size_t bytes) : parts_(PartsNow()) {
     if (parts_ == nullptr || Hold(at, bytes)) return;
     const GatePass pass;
-    refused_ = !pass;
-    if (pass) Hold(at, bytes);
+    refused_ = !pass || !Hold(at, bytes);
   }
   ~Claim() {
     if (parts_ == nullptr) return;
@@ -82,29 +83,33 @@ class Claim {
   bool refused_ = false;
 };
 
-// A registration while a call ends it.
+// Registrations while a call ends them: one, or all of a communicator's.
 class Ending {
  public:
-  explicit Ending(Registrations::Key key) : parts_(PartsNow()), key_(key) {
-    if (parts_ != nullptr) held_ = parts_->registrations.Take(key);
+  explicit Ending(Registrations::Key key) : parts_(PartsNow()) {
+    if (parts_ != nullptr) taken_ = parts_->registrations.Take(key);
   }
-  // `why` as it was added; only where the call has failed.
+  explicit Ending(ncclComm* communicator) : parts_(PartsNow()) {
+    if (parts_ != nullptr && communicator != nullptr) {
+      taken_ = parts_->registrations.TakeAll(communicator);
+    }
+  }
+  // `why` as they were added; only where the call has failed.
   void Failed(const char* why) {
-    if (held_) parts_->registrations.Add(key_, std::move(*held_), why);
-    held_.reset();
+    for (auto& [key, held] : std::exchange(taken_, {})) {
+      parts_->registrations.Add(key, std::move(held), why);
+    }
   }
   ~Ending() {
-    if (!held_) return;
     InShim guard;
-    parts_->heap.LetGo(*held_);
+    for (const auto& [key, held] : taken_) parts_->heap.LetGo(held);
   }
   Ending(const Ending&) = delete;
   Ending& operator=(const Ending&) = delete;
 
  private:
   Parts* const parts_;
-  const Registrations::Key key_;
-  std::optional<Heap::Held> held_;
+  Registrations::Taken taken_;
 };
 
 template <typename Call>
@@ -139,8 +144,7 @@ int RegisterWithNccl(ncclComm* communicator, const void* at, size_t bytes, void*
 }
 
 template <typename Call>
-int DeregisterWithNccl(ncclComm* communicator, void* handle, Call call) {
-  Ending ending({communicator, handle});
+int EndWithNccl(Ending ending, Call call) {
   const int r = call();
   if (!Went(r)) ending.Failed(kNcclHeld);
   return r;
@@ -149,13 +153,7 @@ int DeregisterWithNccl(ncclComm* communicator, void* handle, Call call) {
 int EndCommunicator(Registering function, ncclComm* communicator) {
   auto* real = Real<int(ncclComm*)>(function);
   if (real == nullptr) return kNcclInvalidUsage;
-  // Before, because another communicator may have this address as soon as it is gone.
-  Parts* parts = PartsNow();
-  if (parts != nullptr && communicator != nullptr) {
-    InShim guard;
-    parts->registrations.RemoveAll(communicator);
-  }
-  return real(communicator);
+  return EndWithNccl(Ending(communicator), [&] { return real(communicator); });
 }
 
 }  // namespace
@@ -213,7 +211,7 @@ int ncclCommRegister(ncclComm* communicator, void* at, size_t bytes, void** hand
 int ncclCommDeregister(ncclComm* communicator, void* handle) {
   auto* real = Real<decltype(ncclCommDeregister)>(Registering::kCommDeregister);
   if (real == nullptr) return kNcclInvalidUsage;
-  return DeregisterWithNccl(communicator, handle, [&] { return real(communicator, handle); });
+  return EndWithNccl(Ending({communicator, handle}), [&] { return real(communicator, handle); });
 }
 
 int ncclCommWindowRegister(ncclComm* communicator, void* at, size_t bytes, void** window,
@@ -227,7 +225,7 @@ int ncclCommWindowRegister(ncclComm* communicator, void* at, size_t bytes, void*
 int ncclCommWindowDeregister(ncclComm* communicator, void* window) {
   auto* real = Real<decltype(ncclCommWindowDeregister)>(Registering::kCommWindowDeregister);
   if (real == nullptr) return kNcclInvalidUsage;
-  return DeregisterWithNccl(communicator, window, [&] { return real(communicator, window); });
+  return EndWithNccl(Ending({communicator, window}), [&] { return real(communicator, window); });
 }
 
 int ncclCommDestroy(ncclComm* communicator) {

@@ -88,6 +88,7 @@ int ncclCommWindowDeregister(struct ncclComm* comm, void* window) {
 }
 
 int ncclCommDestroy(struct ncclComm* comm) {
+  if (comm->failing) return 3;
   free(comm);
   return 0;
 }

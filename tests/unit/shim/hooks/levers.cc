@@ -24,7 +24,7 @@ struct Runtime {
   Streams streams;
   Heap heap{driver, *ledger, contexts};
   Foreign foreign{driver, *ledger};
-  Registrations registrations{heap, *ledger};
+  Registrations registrations{*ledger};
   ShareServer exports{driver, heap};
   Imports imports{driver, heap.implicit_wait()};
   Parts parts{driver,        contexts, streams, heap,    foreign,

@@ -163,6 +163,10 @@ TEST_CASE("memory registered with NCCL is held until it is deregistered or its c
   CHECK(ncclCommRegister(comm, a.at(), kLarge, &handle) == 0);
   CHECK(ncclCommRegister(other, b.at(), kLarge, &handle) == 0);
   CHECK(Held() == 2 * kLarge);
+  registering_like_fail(comm, 1);
+  CHECK(ncclCommDestroy(comm) == 3);
+  CHECK(Held() == 2 * kLarge);
+  registering_like_fail(comm, 0);
   CHECK(ncclCommDestroy(comm) == 0);
   CHECK(Held() == kLarge);
   CHECK(ncclCommAbort(other) == 0);
