@@ -91,8 +91,10 @@ bool KeepsNativeMemory(const void* caller, const LoadCounts& loads) {
 
 void AdviseOnNccl(LedgerWriter& ledger) {
   static constinit std::atomic<const LedgerWriter*> said_in{nullptr};
-  if (said_in.exchange(&ledger, std::memory_order_relaxed) == &ledger) return;
+  // It may come later than another of these libraries.
+  if (said_in.load(std::memory_order_relaxed) == &ledger) return;
   if (!LoadedObject::ByFileName("libnccl.so")) return;
+  said_in.store(&ledger, std::memory_order_relaxed);
   if (IsZero("NCCL_GRAPH_REGISTER") && IsZero("NCCL_LOCAL_REGISTER")) return;
   ledger.AddWarning(
       "NCCL may register memory that collectives use, which then stays in HBM: "
