@@ -2,6 +2,7 @@
 #include "shim/heap/foreign.h"
 
 #include "common/deadline.h"
+#include "shim/cuda/scoped_context.h"
 
 namespace parkade::shim {
 namespace {
@@ -159,6 +160,8 @@ void Foreign::MeasurePools(Measure when) {
       if (key.first == wire::ForeignKind::kPool) reserved[key.second] = 0;
     }
   }
+  // A capture may begin on another thread at any moment.
+  ScopedRelaxedCapture relaxed(driver_);
   for (const Pool& p : ListPools()) {
     cuuint64_t bytes = 0;
     if (driver_.mem_pool_get_attribute(p.pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &bytes) ==
