@@ -83,7 +83,7 @@ struct Range {
   Bytes counted = 0;                         // M; physical bytes of it in the ledger
   bool doomed = false;                       // M; its last allocation was freed while it was moving
   uint32_t live = 0;                         // M; allocations in it
-  uint32_t holds = 0;                        // M; imports by other processes: it must not move
+  uint32_t holds = 0;                        // M; imports and registrations: it must not move
   std::unique_ptr<Adopted> adopted;          // null: the heap's own memory
   std::vector<Extent> extents;               // filled when it begins to move out
   std::unique_ptr<Backing> backing;

@@ -1,4 +1,4 @@
-// Whose linear allocations stay the driver's own.
+// Whose allocations stay the driver's own: communication libraries', told by the caller's file.
 #pragma once
 
 #include "shim/heap/ledger_writer.h"
