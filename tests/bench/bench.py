@@ -1,157 +1,105 @@
-"""Prints what Parkade costs and reaches beside the machine's limits, all from this one run: the cost of
-hooked calls, and pause and resume GB/s by tier. A table for people, and with --json FILE the same as JSON.
+"""Prints what Parkade costs and reaches beside the machine's limits, all from this one run: a table with the
+columns limit, ours, ratio and peer, and with --json FILE the same as JSON.
 
-Everything is interleaved (A B A B), and a figure is the median of its rounds with lowest and highest."""
+Limits and ours are interleaved (A B A B). A figure is the median of its rounds, with lowest and highest; a
+ratio is the median of the rounds' own."""
 
 import argparse
 import json
-import os
 import pathlib
-import platform
-import statistics
+import re
 import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "node"))
 import harness  # noqa: E402
+import machine  # noqa: E402
+from calls import calls  # noqa: E402
+from figures import Figures  # noqa: E402
+from suites import SUITES  # noqa: E402
 
-PROBE = harness.BUILD / "bin/probe"
-WAYS = (("bare", False), ("hooked", True))
-TURNS = 51  # of allocations
-KEEP = {}  # figure name: its values, one a round
-
-
-def keep(name, value):
-    KEEP.setdefault(name, []).append(value)
+ALL = {"calls": calls, **SUITES}
+DEFAULT = ["host", "disk"]
 
 
-def environment(node, preload):
-    return dict(node.env, LD_PRELOAD=str(harness.SHIM)) if preload else dict(node.env)
+class Bench:
+    """What a suite gets: the node, how often, and where figures go."""
+
+    def __init__(self, node, options):
+        self.node, self.options = node, options
+        self.rounds, self.chunk = options.rounds, options.chunk
+        self._figures = Figures()
+
+    def add(self, suite, name, unit="GB/s", **values):
+        self._figures.add(suite, name, unit, **values)
+
+    def show(self, json_file):
+        facts = machine.facts(self.node)
+        print(json.dumps(facts))
+        self._figures.print_table()
+        if json_file:
+            self._figures.write_json(json_file, facts)
 
 
-def probe(node, *words, preload=False, libraries=None):
-    env = environment(node, preload)
-    if libraries:
-        env["LD_LIBRARY_PATH"] = str(libraries)
-    done = subprocess.run([str(PROBE), *map(str, words)], env=env, capture_output=True, text=True, check=False)
-    harness.equal(done.returncode, 0, f"exit code of probe {words}: {done.stderr.strip()}")
-    return {name: float(value) for name, value in (line.split() for line in done.stdout.splitlines())}
+def positive(text):
+    if not text.isdecimal() or int(text) == 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0")
+    return int(text)
 
 
-def measure_calls(node):
-    for label, preload in WAYS:
-        for name, value in probe(node, "calls", preload=preload).items():
-            keep(f"{name} {label}", value)
-        for name, value in probe(node, "idle", preload=preload, libraries=harness.BUILD / "idle").items():
-            keep(f"{name} {label}", value)
+def size(text):
+    match = re.fullmatch(r"(\d+)([KMG])", text)
+    if not match or int(match[1]) == 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a size such as 256M")
+    return int(match[1]) << 10 * ("KMG".index(match[2]) + 1)
 
 
-def measure_allocations(node, size):
-    """Turn by turn within milliseconds: a GPU's clocks change between one second and the next, and these calls with them."""
-    probes = {}
-    for label, preload in WAYS:
-        command = [PROBE, "allocations", str(size)]
-        probes[label] = subprocess.Popen(
-            command, env=environment(node, preload), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
-        )
-    name = f"{size >> 20}m" if size >> 20 else f"{size >> 10}k"
-    for turn in range(TURNS + 1):
-        seen = {}
-        for label, process in probes.items():
-            process.stdin.write("\n")
-            seen[label] = dict(zip(("alloc", "free"), map(float, process.stdout.readline().split())))
-        for call in ("alloc", "free") if turn else ():  # the first turn makes the slabs
-            for label, values in seen.items():
-                keep(f"{call}_{name}_ns {label}", values[call])
-            keep(f"{call}_{name} hooked/bare", seen["hooked"][call] / seen["bare"][call])
-    for process in probes.values():
-        process.stdin.close()
-        harness.equal(process.wait(harness.PATIENCE), 0, "exit code of probe allocations")
+def suites(text):
+    unknown = [name for name in text.split(",") if name not in ALL]
+    if unknown:
+        raise argparse.ArgumentTypeError(f"no suite {', '.join(unknown)}; there are {', '.join(ALL)}")
+    return text.split(",")
 
 
-def measure_limits(node, size):
-    for name, value in probe(node, "link", size).items():
-        keep(name, value)
-    for name, value in probe(node, "disk", node.scratch, size).items():
-        keep(name, value)
+def library(text):
+    if not pathlib.Path(text).is_file():
+        raise argparse.ArgumentTypeError(f"there is no file {text}")
+    return pathlib.Path(text).absolute()
 
 
-def cpu_seconds(app):
-    """Of all its threads, those that have ended included."""
-    fields = pathlib.Path(f"/proc/{app.pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+def new_file(text):
+    if not pathlib.Path(text).absolute().parent.is_dir():
+        raise argparse.ArgumentTypeError(f"no folder for {text}")
+    return text
 
 
-def measure_pause(node, app, policy):
-    """One pause and resume; the program's bytes are verified by its next step."""
-    before = cpu_seconds(app)
-    paused = node.json("pause", app.pid, "--policy", policy)["results"][0]
-    moved = paused[f"{policy}_bytes"]
-    harness.equal(moved, paused["released_bytes"], f"bytes that a pause to {policy} put there")
-    keep(f"pause_{policy}_core_s_per_100gib", (cpu_seconds(app) - before) / moved * (100 << 30))
-    resumed = node.json("resume", app.pid)["results"][0]
-    keep(f"pause_{policy}_gbps", moved / paused["total_seconds"] / 1e9)
-    keep(f"resume_{policy}_gbps", moved / resumed["total_seconds"] / 1e9)
-
-
-def row(name, values, limit=None):
-    middle = statistics.median(values)
-    share = f"{middle / statistics.median(limit):7.0%}" if limit else " " * 7
-    return f"{name:28} {middle:12.2f} {min(values):12.2f} {max(values):12.2f} {share}"
-
-
-LIMITS = {
-    "pause_host_gbps": "device_to_host_gbps",
-    "resume_host_gbps": "host_to_device_gbps",
-    "pause_disk_gbps": "disk_write_gbps",
-    "resume_disk_gbps": "disk_read_gbps",
-}
-
-
-def print_table(machine):
-    print(", ".join(f"{key} {value}" for key, value in machine.items()))
-    print(f"{'figure':28} {'median':>12} {'lowest':>12} {'highest':>12} {'of limit':>7}")
-    for name, values in KEEP.items():
-        limit = LIMITS.get(name)
-        print(row(name, values, limit and KEEP[limit]))
+def read_options():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--suite", type=suites, default=DEFAULT, help=f"of {', '.join(ALL)}; several with commas (default: {','.join(DEFAULT)})")
+    parser.add_argument("--rounds", type=positive, default=5)
+    parser.add_argument("--chunk", type=size, default=256 << 20, help="host memory for staging, in the disk suites")
+    parser.add_argument("--json", type=new_file, metavar="FILE", help="also write the figures here")
+    parser.add_argument("--peer-tms", type=library, metavar="LIBRARY", help="suite peer: torch_memory_saver's preload library (needs PyTorch)")
+    parser.add_argument("--peer-checkpoint", action="store_true", help="suite peer: the driver's checkpoint call")
+    options = parser.parse_args()
+    named = options.peer_tms or options.peer_checkpoint
+    if "peer" in options.suite and not named:
+        parser.error("suite peer needs --peer-tms LIBRARY or --peer-checkpoint")
+    if named and "peer" not in options.suite:
+        parser.error("a peer is measured in the suite peer: add it to --suite")
+    return options
 
 
 def main(node):
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--bytes", default="16G" if harness.ON_CARD else "512M", help="of the paused program")
-    parser.add_argument("--json", help="also write the figures here")
-    options = parser.parse_args()
-
+    # Gigabytes of scratch must not stay behind one that is killed. Its input ends with us.
+    guard = [sys.executable, pathlib.Path(__file__).with_name("guard.py"), node.runtime, node.root]
+    subprocess.Popen(guard, stdin=subprocess.PIPE, start_new_session=True)
+    bench = Bench(node, OPTIONS)
     node.start_daemon()
-    for size in (4 << 10, 2 << 20, 20 << 20, 512 << 20):
-        measure_allocations(node, size)
-    app = node.stepper("--buffers", 8, "--bytes", eighth(options.bytes))
-    for _ in range(options.rounds):
-        measure_calls(node)
-        measure_limits(node, 1 << 30 if harness.ON_CARD else 256 << 20)
-        measure_pause(node, app, "host")
-        measure_pause(node, app, "disk")
-        app.step()
-    app.finish()
-
-    machine = {
-        "gpu": "card" if harness.ON_CARD else "simulated (its figures say nothing about a card)",
-        "cores": os.cpu_count(),
-        "kernel": platform.release(),
-        "rounds": options.rounds,
-        "paused": options.bytes,
-    }
-    print_table(machine)
-    if options.json:
-        figures = {n: {"median": statistics.median(v), "values": v} for n, v in KEEP.items()}
-        pathlib.Path(options.json).write_text(json.dumps({"machine": machine, "figures": figures}, indent=2) + "\n")
+    for suite in OPTIONS.suite:
+        ALL[suite](bench)
+    bench.show(OPTIONS.json)
 
 
-def eighth(size):
-    """"16G" as the size of each of eight buffers."""
-    number, unit = int(size[:-1]), "KMG".index(size[-1])
-    return str((number << 10 * (unit + 1)) // 8)
-
-
+OPTIONS = read_options()
 harness.scenario(main, gpu_bytes="4G")

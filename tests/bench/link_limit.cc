@@ -84,14 +84,24 @@ void PrintChunkedLink(size_t bytes) {
   }
 }
 
-void PrintLinkLimit(size_t bytes) {
-  const Ends ends(bytes);
-  printf("device_to_host_gbps %.2f\n", BestGbps(bytes, [&] {
-           return cuMemcpyDtoHAsync(ends.host, ends.device, bytes, nullptr);
-         }));
-  printf("host_to_device_gbps %.2f\n", BestGbps(bytes, [&] {
-           return cuMemcpyHtoDAsync(ends.device, ends.host, bytes, nullptr);
-         }));
+void ServeLink(size_t bytes) {
+  if (bytes == 0) Fail("link", "BYTES must be more than 0");
+  const Ends out(bytes), in(bytes);
+  CUstream streams[2];
+  for (CUstream& s : streams) {
+    Check(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING), "cuStreamCreate");
+  }
+  for (char line[32]; fgets(line, sizeof line, stdin) != nullptr;) {
+    const bool both = strcmp(line, "both\n") == 0;
+    const bool goes_out = both || strcmp(line, "out\n") == 0;
+    const bool comes_in = both || strcmp(line, "in\n") == 0;
+    if (!goes_out && !comes_in) Fail(line, "is none of out, in, both");
+    const double begin = Now();
+    if (goes_out) Check(cuMemcpyDtoHAsync(out.host, out.device, bytes, streams[0]), "copy out");
+    if (comes_in) Check(cuMemcpyHtoDAsync(in.device, in.host, bytes, streams[1]), "copy in");
+    for (const CUstream stream : streams) Check(cuStreamSynchronize(stream), "cuStreamSynchronize");
+    Answer(double(both ? 2 * bytes : bytes) / (Now() - begin) * 1e-9);
+  }
 }
 
 }  // namespace parkade::bench

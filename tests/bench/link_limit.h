@@ -6,11 +6,12 @@
 
 namespace parkade::bench {
 
-// Prints device_to_host_gbps and host_to_device_gbps, each the best of three. A context is current.
-void PrintLinkLimit(size_t bytes);
+// For each line of input, `out`, `in` or `both`, copies `bytes` that way and prints GB/s, of both
+// ways together where it was both. A context is current.
+void ServeLink(size_t bytes);
 
-// The same copies cut into chunks of several sizes, with an event behind each, on one stream and on
-// two by turns: chunks_<out or in>_<MiB>_<streams>, GB/s.
+// Such copies cut into chunks of several sizes, with an event behind each, on one stream and on
+// two by turns, each the best of three: chunks_<out or in>_<MiB>_<streams>, GB/s.
 void PrintChunkedLink(size_t bytes);
 
 }  // namespace parkade::bench

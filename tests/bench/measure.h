@@ -17,6 +17,12 @@ inline double Now() { return static_cast<double>(MonotonicNs()) * 1e-9; }
   exit(1);
 }
 
+// One figure, at once: whoever asked for it waits.
+inline void Answer(double figure) {
+  printf("%.3f\n", figure);
+  fflush(stdout);
+}
+
 inline void Check(CUresult result, const char* what) {
   if (result == CUDA_SUCCESS) return;
   const char* name = "unknown error";

@@ -1,12 +1,13 @@
-// Measures what the machine can do, and what calls cost, with nothing of Parkade in it: one figure
-// a line, `name value`. scripts/bench runs it bare for the limits, and bare and preloaded in turn
-// for the hooks' cost.
+// Measures what the machine can do, and what calls cost, with nothing of Parkade in it.
+// scripts/bench runs it bare for the limits, and bare and preloaded in turn for the hooks' cost.
+// `calls` and `idle` print one figure a line, `name value`; the others answer each line of input
+// with a line.
 //   probe calls            ns a call: launch and memset
 //   probe allocations BYTES   for each line of input, ns of an allocation and of a free
 //   probe idle             ns a call on a driver that does nothing: one that is gated, and a wait
-//   probe link BYTES       GB/s of one copy from and to pinned host memory
-//   probe chunks BYTES     the same in chunks of several sizes
-//   probe disk FOLDER BYTES   GB/s of direct I/O, 1 MiB requests, 16 deep
+//   probe link BYTES       for `out`, `in`, `both`: GB/s of copies from and to pinned host memory
+//   probe chunks BYTES     one figure a line: the same in chunks of several sizes
+//   probe disk FOLDER BYTES BLOCK DEPTH   for `write`, `read`: GB/s of direct I/O on one file
 #include <cuda.h>
 
 #include <algorithm>
@@ -121,16 +122,17 @@ int main(int argc, char** argv) {
     Allocations(strtoull(argv[2], nullptr, 10));
   } else if (argc == 3 && strcmp(argv[1], "link") == 0) {
     Open();
-    PrintLinkLimit(strtoull(argv[2], nullptr, 10));
+    ServeLink(strtoull(argv[2], nullptr, 10));
   } else if (argc == 3 && strcmp(argv[1], "chunks") == 0) {
     Open();
     PrintChunkedLink(strtoull(argv[2], nullptr, 10));
-  } else if (argc == 4 && strcmp(argv[1], "disk") == 0) {
-    PrintDiskLimit(argv[2], strtoull(argv[3], nullptr, 10));
+  } else if (argc == 6 && strcmp(argv[1], "disk") == 0) {
+    ServeDisk({argv[2], strtoull(argv[3], nullptr, 10), strtoull(argv[4], nullptr, 10),
+               unsigned(strtoul(argv[5], nullptr, 10))});
   } else {
     fprintf(stderr,
             "usage: probe calls | allocations BYTES | idle | link BYTES | chunks BYTES | disk "
-            "FOLDER BYTES\n");
+            "FOLDER BYTES BLOCK DEPTH\n");
     return 64;
   }
   return 0;

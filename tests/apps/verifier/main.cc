@@ -1,7 +1,8 @@
 // verifier: a CUDA driver program whose bytes are made and checked by kernels, so that gigabytes
 // take milliseconds on a card. Knows nothing of Parkade. Speaks as stepper does: an empty line of
-// input is a step, which checks every word and makes the next ones; `spin MS` starts a kernel of
-// that length on each of two non-blocking streams.
+// input is a step, which checks every word and makes the next ones; `change PERCENT` has later
+// steps make new words in so many of the buffers alone, the same ones each time; `spin MS` starts a
+// kernel of that length on each of two non-blocking streams.
 #include <cuda.h>
 #include <getopt.h>
 #include <unistd.h>
@@ -47,26 +48,27 @@ class Verifier {
     }
     Must(cuMemAlloc(&mismatches_, sizeof(uint64_t)), "cuMemAlloc");
     buffers_.resize(buffers);
+    steps_.resize(buffers);
     for (CUdeviceptr& at : buffers_) Must(cuMemAlloc(&at, bytes), "cuMemAlloc");
-    Fill(0);
+    Fill(100);
   }
 
   uint64_t bytes() const { return buffers_.size() * words_ * 4; }
 
-  // Checks the words of `step` and makes those of the next. Returns how many were wrong.
-  uint64_t Step(uint64_t step) {
+  // Checks all words, then makes new ones in `percent` of the buffers. Returns how many were wrong.
+  uint64_t Step(unsigned percent) {
     Must(cuMemsetD8Async(mismatches_, 0, sizeof(uint64_t), streams_[0]), "cuMemsetD8Async");
     for (size_t i = 0; i < buffers_.size(); ++i) {
       CUdeviceptr at = buffers_[i];
       uint64_t words = words_;
-      uint32_t seed = Seed(i, step);
+      uint32_t seed = Seed(i);
       void* parameters[] = {&at, &words, &seed, &mismatches_};
       Launch(verify_, Blocks(), 256, streams_[0], parameters);
     }
     uint64_t wrong = 0;
     Must(cuMemcpyDtoHAsync(&wrong, mismatches_, sizeof wrong, streams_[0]), "cuMemcpyDtoHAsync");
     Must(cuStreamSynchronize(streams_[0]), "cuStreamSynchronize");
-    if (wrong == 0) Fill(step + 1);
+    if (wrong == 0) Fill(percent);
     return wrong;
   }
 
@@ -77,19 +79,21 @@ class Verifier {
   }
 
  private:
-  static uint32_t Seed(size_t buffer, uint64_t step) {
-    return static_cast<uint32_t>(buffer * 0x01000193 + step * 0x9e3779b1);
+  uint32_t Seed(size_t buffer) const {
+    return static_cast<uint32_t>(buffer * 0x01000193 + steps_[buffer] * 0x9e3779b1);
   }
 
   unsigned Blocks() const {
     return static_cast<unsigned>(std::min<uint64_t>(words_ / 256 + 1, 4096));
   }
 
-  void Fill(uint64_t step) {
+  void Fill(unsigned percent) {
     for (size_t i = 0; i < buffers_.size(); ++i) {
+      if (i * percent / 100 == (i + 1) * percent / 100) continue;
+      ++steps_[i];
       CUdeviceptr at = buffers_[i];
       uint64_t words = words_;
-      uint32_t seed = Seed(i, step);
+      uint32_t seed = Seed(i);
       void* parameters[] = {&at, &words, &seed};
       Launch(fill_, Blocks(), 256, streams_[0], parameters);
     }
@@ -107,6 +111,7 @@ class Verifier {
   CUstream streams_[2];
   CUdeviceptr mismatches_;
   std::vector<CUdeviceptr> buffers_;
+  std::vector<uint64_t> steps_;  // how often each buffer got new words
 };
 
 }  // namespace
@@ -130,13 +135,18 @@ int main(int argc, char** argv) {
   printf("verifier pid %d ready: %zu buffers, %" PRIu64 " bytes\n", getpid(), buffers,
          verifier.bytes());
   uint64_t step = 0;
+  unsigned percent = 100;
   for (char line[64]; fgets(line, sizeof line, stdin) != nullptr;) {
     if (strncmp(line, "spin ", 5) == 0) {
       verifier.Spin(static_cast<uint32_t>(strtoul(line + 5, nullptr, 10)));
       puts("spinning");
       continue;
     }
-    if (const uint64_t wrong = verifier.Step(step); wrong != 0) {
+    if (strncmp(line, "change ", 7) == 0) {
+      percent = static_cast<unsigned>(std::min(strtoul(line + 7, nullptr, 10), 100ul));
+      continue;
+    }
+    if (const uint64_t wrong = verifier.Step(percent); wrong != 0) {
       fprintf(stderr, "verifier: step %" PRIu64 ": %" PRIu64 " wrong words\n", step, wrong);
       return kWrongBytes;
     }

@@ -1,0 +1,125 @@
+"""The bed that every suite measures in: a node with its daemon, the probes for the machine's limits, and
+one round of a pause and a resume. Keeps no figures."""
+
+import contextlib
+import os
+import pathlib
+import subprocess
+
+import harness
+
+PROBE = harness.BUILD / "bin/probe"
+# Longer than any single answer: 96 GiB cold, 32 GiB to a slow disk.
+ANSWER_S = 300.0
+
+GIB = 1 << 30
+MIB = 1 << 20
+DISK_BLOCK = 4 * MIB
+
+
+def size(bytes_):
+    """As people write it: "8 GiB"."""
+    for unit, name in ((GIB, "GiB"), (MIB, "MiB"), (1 << 10, "KiB")):
+        if bytes_ >= unit and bytes_ % unit == 0:
+            return f"{bytes_ // unit} {name}"
+    return f"{bytes_} B"
+
+
+class Limit:
+    """A probe that answers each word with GB/s."""
+
+    def __init__(self, node, *words):
+        self.words = [str(PROBE), *map(str, words)]
+        self._app = harness.App(self.words, dict(node.env), node.log(f"probe-{words[0]}"))
+        node.apps.append(self._app)
+
+    def __call__(self, word):
+        self._app.say(word)
+        return float(self._app.line(ANSWER_S))
+
+    def close(self):
+        self._app.process.stdin.close()
+        harness.equal(self._app.process.wait(ANSWER_S), 0, f"exit code of {self.words}: {self._app.errors()}")
+
+
+@contextlib.contextmanager
+def link(node, bytes_):
+    """Copies of so many bytes from and to pinned memory: words out, in, both."""
+    limit = Limit(node, "link", bytes_)
+    yield limit
+    limit.close()
+
+
+@contextlib.contextmanager
+def disk(node, bytes_, block, depth):
+    """Direct I/O on one file of the scratch folder: words write, read."""
+    limit = Limit(node, "disk", node.scratch, bytes_, block, depth)
+    yield limit
+    limit.close()
+
+
+def disk_requests(chunk):
+    """Bytes and number of the requests that a pause with such a stage has under way."""
+    return DISK_BLOCK, chunk // DISK_BLOCK
+
+
+class Payload:
+    """A program that holds `count` allocations of `each` bytes, and checks all of them at every step."""
+
+    def __init__(self, node, count, each):
+        self.node, self.count, self.each = node, count, each
+        self.app = node.verifier("--buffers", count, "--bytes", each)
+
+    @property
+    def bytes(self):
+        return self.count * self.each
+
+    def change(self, percent):
+        """Later steps make new words in so many of the allocations alone."""
+        self.app.say(f"change {percent}")
+
+    def core_seconds(self):
+        """Of all its threads, those that have ended included."""
+        fields = pathlib.Path(f"/proc/{self.app.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def pause(self, policy, *options):
+        """GB/s of one pause, from the request in the daemon to the reply."""
+        result = self.node.json("pause", self.app.pid, "--policy", policy, *options)["results"][0]
+        # Not fewer: a counter of the program's lies in a slab that goes along.
+        moved = result["host_bytes"] + result["disk_bytes"] if policy == "auto" else result[f"{policy}_bytes"]
+        harness.holds(moved >= self.bytes, f"bytes that a pause to {policy} put there: {result}")
+        return self.bytes / result["total_seconds"] / 1e9
+
+    def resume(self, *options):
+        result = self.node.json("resume", self.app.pid, *options)["results"][0]
+        return self.bytes / result["total_seconds"] / 1e9
+
+    def forget_pool(self):
+        """Waits until the program has given its pinned memory back, after a resume with --release-host."""
+        harness.wait_for("the pool is given back", lambda: self.node.process(self.app.pid)["host_pool_bytes"] == 0)
+
+    def step(self):
+        self.app.step(ANSWER_S)
+
+    def close(self):
+        """The program must come to its good end, every byte right."""
+        self.app.process.stdin.close()
+        harness.equal(self.app.process.wait(ANSWER_S), 0, f"exit code of the payload: {self.app.errors()}")
+
+
+@contextlib.contextmanager
+def payload(node, count, each):
+    held = Payload(node, count, each)
+    yield held
+    held.close()
+
+
+def run_probe(node, *words, preload=False, libraries=None):
+    """The figures of one run of the probe, by name."""
+    env = dict(node.env, LD_PRELOAD=str(harness.SHIM)) if preload else dict(node.env)
+    if libraries:
+        env["LD_LIBRARY_PATH"] = str(libraries)
+    done = subprocess.run([str(PROBE), *map(str, words)], env=env, capture_output=True, text=True, check=False)
+    harness.equal(done.returncode, 0, f"exit code of probe {words}: {done.stderr.strip()}")
+    return {name: float(value) for name, value in (line.split() for line in done.stdout.splitlines())}
