@@ -1,13 +1,6 @@
 # Defines parkade_grpc: gRPC with reflection and health, protobuf and abseil, for the daemon and the
 # CLI alone. Shared libraries by default; with PARKADE_STATIC everything but libc and libm goes into
-# the program, so that the bundle runs where nothing is installed. parkade_portable is the part of
-# that which every program in the bundle links.
-add_library(parkade_portable INTERFACE)
-if(PARKADE_STATIC)
-  target_link_options(parkade_portable INTERFACE -static-libstdc++ -static-libgcc)
-  target_sources(parkade_portable INTERFACE ${CMAKE_CURRENT_LIST_DIR}/older_glibc.cc)
-endif()
-
+# the program, so that the bundle runs where nothing is installed.
 find_package(Threads REQUIRED)
 add_library(parkade_grpc INTERFACE)
 target_link_libraries(parkade_grpc INTERFACE parkade_portable Threads::Threads)
