@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <atomic>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
@@ -20,6 +21,7 @@
 #include "daemon/events.h"
 #include "daemon/gpu_account.h"
 #include "daemon/gpus.h"
+#include "daemon/holders.h"
 #include "daemon/host_budget.h"
 #include "daemon/identity.h"
 #include "daemon/journal.h"
@@ -107,6 +109,7 @@ int Run(const Config& config) {
   GpuAccount account([&gpus](const auto& uuids) { return gpus.Free(uuids); });
   Returning returning;
   NodeState node({registry, events, gpus, scratch, budget, account, journal, returning}, {});
+  std::atomic<int> wants{0};  // being answered
   Reaper reaper([&] { scratch.SweepAll({}); });
 
   auto shim_socket = runtime->Listen("shim.sock", SOCK_SEQPACKET);
@@ -130,6 +133,17 @@ int Run(const Config& config) {
                           }
                         });
                       }},
+                     [&](auto process, const wire::Want& want) {
+                       // Programs may live with failed allocations: not more at once than these.
+                       if (wants.fetch_add(1) >= 16) {
+                         wants.fetch_sub(1);
+                         return;
+                       }
+                       reaper.Later([&, process, want] {
+                         AnswerWant(*process, want, registry, gpus);
+                         wants.fetch_sub(1);
+                       });
+                     },
                      {});
 
   Operations operations(&journal);

@@ -126,9 +126,11 @@ std::shared_ptr<ScratchDirectory> Process::End() {
   return scratch;
 }
 
-bool Process::connected() const {
+bool Process::connected() const { return Connected() != nullptr; }
+
+std::shared_ptr<wire::Channel> Process::Connected() const {
   const MutexLock lock(mu_);
-  return channel_ != nullptr;
+  return channel_;
 }
 
 bool Process::ended() const {

@@ -88,6 +88,11 @@ class Process {
       NotSent(message.header.op_id, r.error());
     }
   }
+  // Sends what has no answer, if the process is connected. Any thread.
+  template <typename M>
+  void Tell(const M& message) EXCLUDES(mu_) {
+    if (const auto channel = Connected()) (void)channel->Send(message, Deadline::InMs(kSendMs));
+  }
   // A Reply has come in on `channel`. One that nobody waits for is dropped.
   void Deliver(const wire::Channel* channel, const wire::Reply& reply) EXCLUDES(mu_);
 
@@ -109,6 +114,7 @@ class Process {
   static constexpr uint64_t kSendMs = 1000;
 
   static uint64_t NextOpId();
+  std::shared_ptr<wire::Channel> Connected() const EXCLUDES(mu_);
   std::shared_ptr<wire::Channel> Expect(uint64_t op_id, const std::shared_ptr<Round>& round,
                                         size_t slot) EXCLUDES(mu_);
   void NotSent(uint64_t op_id, const Error& error) EXCLUDES(mu_);

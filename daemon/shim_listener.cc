@@ -66,11 +66,12 @@ int Watch(int epoll, int fd, uint64_t id) {
 }  // namespace
 
 ShimListener::ShimListener(Fd socket, Registry& registry, Events& events, ScratchHooks scratch,
-                           Limits limits)
+                           OnWant on_want, Limits limits)
     : limits_(limits),
       registry_(registry),
       events_(events),
       scratch_(std::move(scratch)),
+      on_want_(std::move(on_want)),
       socket_(std::move(socket)),
       epoll_(epoll_create1(EPOLL_CLOEXEC)),
       stop_(eventfd(0, EFD_CLOEXEC)),
@@ -187,6 +188,11 @@ bool ShimListener::Read(Connection& connection) {
     return false;
   }
   if (connection.process == nullptr) return OnHello(connection, packet);
+  wire::Want want;
+  if (packet.Read(&want)) {
+    on_want_(connection.process, want);
+    return true;
+  }
   wire::Reply reply;
   if (!packet.Read(&reply)) {
     if (complaints_.Allows()) {

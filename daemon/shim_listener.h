@@ -38,10 +38,13 @@ class ShimListener {
     // A process lives, but its shim has gone away.
     std::function<void(std::shared_ptr<Process>)> forsaken;
   };
+  // A process asks who holds memory that it found no room in. May not block.
+  using OnWant = std::function<void(std::shared_ptr<Process>, const wire::Want&)>;
 
   // `registry` and `events` outlive it. What is in the registry already are processes of an earlier
   // daemon that have not come back yet. Serves until it is destroyed.
-  ShimListener(Fd socket, Registry& registry, Events& events, ScratchHooks scratch, Limits limits);
+  ShimListener(Fd socket, Registry& registry, Events& events, ScratchHooks scratch, OnWant on_want,
+               Limits limits);
   ~ShimListener();
 
   // Closes every connection: the shims go on alone. Nothing is accepted afterwards.
@@ -77,6 +80,7 @@ class ShimListener {
   Registry& registry_;
   Events& events_;
   const ScratchHooks scratch_;
+  const OnWant on_want_;
   Fd socket_;
   Fd epoll_;
   Fd stop_;

@@ -4,6 +4,7 @@
 //   daemon  -> shim     Welcome, or a Refusal and the end of the connection
 //   daemon  -> shim     Prepare, LetThrough, Commit (+ scratch files), Abort, Resume, ReleaseHost
 //   shim    -> daemon   one Reply to each of these, with the request's op_id
+//   shim    -> daemon   Want, when an allocation found no room; daemon -> shim  Holders, with its op_id
 //
 // And between two shims, on the exporter's own socket (shim/ipc), one connection for each import:
 //
@@ -43,6 +44,8 @@ enum class Type : uint32_t {
   kReleaseHost = 8,
   kReply = 9,
   kLetThrough = 10,
+  kWant = 11,
+  kHolders = 12,
   kShareOpen = 20,
   kShareGrant = 21,
   kSharePieces = 22,
@@ -235,6 +238,23 @@ struct Reply {
 };
 static_assert(std::is_trivially_copyable_v<Reply> && sizeof(Reply) == 392);
 
+// An allocation has failed for want of memory; who holds it? The op_id is the shim's number of the
+// event.
+struct Want {
+  Header header;
+  int32_t device;  // ordinal in the process
+  uint32_t zero;
+  uint64_t bytes;  // that were asked for
+};
+static_assert(std::is_trivially_copyable_v<Want> && sizeof(Want) == 40);
+
+// Who holds the GPU's memory, and what moves there now: words for people, NUL-padded.
+struct Holders {
+  Header header;
+  char text[256];
+};
+static_assert(std::is_trivially_copyable_v<Holders> && sizeof(Holders) == 280);
+
 // An importer asks for an allocation that a token names. The exporter's memory stays where it is
 // for as long as the connection lasts, or until the importer has said kLetGo.
 struct ShareOpen {
@@ -312,6 +332,10 @@ constexpr size_t SizeOf(Type type) {
       return sizeof(Reply);
     case Type::kLetThrough:
       return sizeof(LetThrough);
+    case Type::kWant:
+      return sizeof(Want);
+    case Type::kHolders:
+      return sizeof(Holders);
     case Type::kShareOpen:
       return sizeof(ShareOpen);
     case Type::kShareGrant:
@@ -347,6 +371,10 @@ template <>
 inline constexpr Type kTypeOf<Reply> = Type::kReply;
 template <>
 inline constexpr Type kTypeOf<LetThrough> = Type::kLetThrough;
+template <>
+inline constexpr Type kTypeOf<Want> = Type::kWant;
+template <>
+inline constexpr Type kTypeOf<Holders> = Type::kHolders;
 template <>
 inline constexpr Type kTypeOf<ShareOpen> = Type::kShareOpen;
 template <>

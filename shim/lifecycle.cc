@@ -36,6 +36,7 @@ struct Runtime {
   Heap heap{driver, *ledger, contexts};
   Foreign foreign{driver, *ledger};
   Registrations registrations{*ledger};
+  Wants wants;
   ShareServer exports{driver, heap};
   Imports imports{driver, heap.implicit_wait()};
   HostPool pool{driver};
@@ -43,9 +44,9 @@ struct Runtime {
   ForeignRelease release{driver, contexts, foreign, *ledger};
   Freezer freezer{driver, heap, *ledger, pool, drain, exports, imports, release};
   Operations operations{freezer};
-  Agent agent{settings, identity, *ledger, operations};
+  Agent agent{settings, identity, *ledger, operations, wants};
   Parts parts{driver,        contexts, streams, heap,    foreign,
-              registrations, exports,  imports, *ledger, settings.alloc_wait_ms};
+              registrations, wants,    exports, imports, *ledger, settings.alloc_wait_ms};
 };
 
 // Innermost. Held while the parts are made, /proc read and the agent started: once in a process,
@@ -73,6 +74,7 @@ Result<Runtime*> Make(SymbolLookup lookup) {
   (*ledger)->AddWarnings(settings.warnings);
   auto made = std::make_unique<Runtime>(driver, std::move(settings), *identity, std::move(*ledger));
   if (auto r = made->operations.Init(); !r.ok()) return r.error();
+  if (auto r = made->wants.Init(); !r.ok()) return r.error();
   Gate::Init();
   if (auto r = made->agent.Start(); !r.ok()) return r.error();
   return made.release();
@@ -144,6 +146,7 @@ void AbandonAfterFork() {
   if (runtime == nullptr) return;
   runtime->agent.AbandonAfterFork();
   runtime->operations.AbandonAfterFork();
+  runtime->wants.AbandonAfterFork();
   ChildSockets::CloseAll();
   runtime->ledger->AbandonAfterFork();
   // Leaked: its locks may be held by threads that the child does not have.

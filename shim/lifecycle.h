@@ -15,6 +15,7 @@
 #include "shim/heap/heap.h"
 #include "shim/heap/ledger_writer.h"
 #include "shim/heap/registrations.h"
+#include "shim/heap/wants.h"
 #include "shim/ipc/imports.h"
 #include "shim/ipc/share_server.h"
 
@@ -28,6 +29,7 @@ struct Parts {
   Heap& heap;
   Foreign& foreign;
   Registrations& registrations;
+  Wants& wants;
   ShareServer& exports;
   Imports& imports;
   LedgerWriter& ledger;

@@ -29,11 +29,12 @@ void Sleep(uint64_t ms) {
 }  // namespace
 
 Agent::Agent(const Settings& settings, const Identity& identity, LedgerWriter& ledger,
-             Operations& operations, uint64_t prepared_lease_ns)
+             Operations& operations, Wants& wants, uint64_t prepared_lease_ns)
     : settings_(settings),
       identity_(identity),
       ledger_(ledger),
       operations_(operations),
+      wants_(wants),
       prepared_lease_ns_(prepared_lease_ns) {}
 
 Result<void> Agent::Start() {
@@ -112,10 +113,13 @@ Result<wire::Channel> Agent::Join() {
 void Agent::Serve(wire::Channel& channel) {
   uint64_t prepared_since_ns = 0;  // 0: not prepared
   for (;;) {
-    pollfd polled[] = {{channel.fd(), POLLIN, 0}, {operations_.replies_fd(), POLLIN, 0}};
-    if (poll(polled, 2, kCounterMs) < 0 && errno != EINTR) return;
+    pollfd polled[] = {{channel.fd(), POLLIN, 0},
+                       {operations_.replies_fd(), POLLIN, 0},
+                       {wants_.fd(), POLLIN, 0}};
+    if (poll(polled, 3, kCounterMs) < 0 && errno != EINTR) return;
     RefreshCounters();
     if (polled[1].revents != 0 && !SendReplies(channel).ok()) return;
+    if (polled[2].revents != 0 && !SendWants(channel).ok()) return;
     if (ledger_.state() != wire::ProcessState::kPrepared) {
       prepared_since_ns = 0;
     } else if (prepared_since_ns == 0) {
@@ -128,6 +132,11 @@ void Agent::Serve(wire::Channel& channel) {
     if (!channel.Receive(packet.get(), Deadline::InMs(kAnswerMs)).ok()) return;
     prepared_since_ns = 0;  // it is not silent
     const wire::Header header = packet->header();
+    wire::Holders holders;
+    if (packet->Read(&holders)) {
+      ledger_.AddToEvent(header.op_id, ReadText(holders.text));
+      continue;
+    }
     if (auto r = operations_.Queue(std::move(packet)); !r.ok()) {
       Log(LogLevel::kError, "%s", r.error().what);
       if (header.type == wire::Type::kAbort) return;  // Settle aborts on this thread
@@ -140,6 +149,16 @@ void Agent::Serve(wire::Channel& channel) {
 Result<void> Agent::SendReplies(wire::Channel& channel) {
   for (const wire::Reply& reply : operations_.TakeReplies()) {
     if (auto r = channel.Send(reply, Deadline::InMs(kAnswerMs)); !r.ok()) return r;
+  }
+  return {};
+}
+
+Result<void> Agent::SendWants(wire::Channel& channel) {
+  for (const Wants::Want& want : wants_.Take()) {
+    auto message = wire::Make<wire::Want>(want.event);
+    message.device = want.device;
+    message.bytes = want.bytes;
+    if (auto r = channel.Send(message, Deadline::InMs(kAnswerMs)); !r.ok()) return r;
   }
   return {};
 }

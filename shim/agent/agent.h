@@ -10,6 +10,7 @@
 #include "shim/agent/operations.h"
 #include "shim/agent/settings.h"
 #include "shim/heap/ledger_writer.h"
+#include "shim/heap/wants.h"
 #include "shim/libc/thread.h"
 
 namespace parkade::shim {
@@ -22,7 +23,7 @@ class Agent {
 
   // All outlive it.
   Agent(const Settings& settings, const Identity& identity, LedgerWriter& ledger,
-        Operations& operations, uint64_t prepared_lease_ns = kPreparedLeaseNs);
+        Operations& operations, Wants& wants, uint64_t prepared_lease_ns = kPreparedLeaseNs);
 
   // Starts the thread, which runs as long as the process. Without a daemon it tries again, ten
   // times a second at first, then once a second.
@@ -39,12 +40,14 @@ class Agent {
   Result<wire::Channel> Join();
   void Serve(wire::Channel& channel);
   Result<void> SendReplies(wire::Channel& channel);
+  Result<void> SendWants(wire::Channel& channel);
   void RefreshCounters();
 
   const Settings& settings_;
   const Identity& identity_;
   LedgerWriter& ledger_;
   Operations& operations_;
+  Wants& wants_;
   const uint64_t prepared_lease_ns_;
   std::atomic<int> socket_{-1};  // of the present connection, for AbandonAfterFork
   Thread thread_;

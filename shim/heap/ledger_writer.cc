@@ -185,7 +185,7 @@ void LedgerWriter::WriteText() {
     text += line;
   };
   // Before the warnings, which may be many: what does not fit is cut.
-  for (const std::string& event : events_) add_line("event: " + event);
+  for (const Event& event : events_) add_line("event: " + event.line);
   for (const std::string& warning : warnings_) add_line("warning: " + warning);
   if (unlisted_ != 0) {
     char line[64];
@@ -300,14 +300,24 @@ void LedgerWriter::AddWarning(std::string_view sentence) {
   WriteText();
 }
 
-void LedgerWriter::AddEvent(std::string_view sentence) {
-  if (header_ == nullptr) return;
+uint64_t LedgerWriter::AddEvent(std::string_view sentence) {
+  if (header_ == nullptr) return 0;
   timespec now{};
   clock_gettime(CLOCK_REALTIME, &now);
   MutexLock lock(mu_);
   if (events_.size() == kMostEvents) events_.erase(events_.begin());
   // A number: to write a date the C library would look for a time zone in the environment.
-  events_.push_back(std::to_string(now.tv_sec) + " " + std::string(sentence));
+  events_.push_back({++last_event_, std::to_string(now.tv_sec) + " " + std::string(sentence)});
+  WriteText();
+  return last_event_;
+}
+
+void LedgerWriter::AddToEvent(uint64_t number, std::string_view words) {
+  if (header_ == nullptr) return;
+  MutexLock lock(mu_);
+  for (Event& event : events_) {
+    if (event.number == number) event.line += words;
+  }
   WriteText();
 }
 

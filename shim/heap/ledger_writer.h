@@ -69,8 +69,10 @@ class LedgerWriter {
   void AddWarning(std::string_view sentence);
   void AddWarnings(std::string_view lines);  // a sentence each
   // Something that happened; the last few are kept, for readers as lines "event: SECONDS sentence",
-  // in seconds since 1970.
-  void AddEvent(std::string_view sentence);
+  // in seconds since 1970. Returns the event's number.
+  uint64_t AddEvent(std::string_view sentence);
+  // What became known of it later; no effect when it is no longer kept.
+  void AddToEvent(uint64_t number, std::string_view words);
 
   // In a forked child, before anything else there: forgets the mapping without touching the
   // parent's. From then on every call is without effect, and there is no descriptor.
@@ -100,7 +102,12 @@ class LedgerWriter {
   uint64_t unlisted_ GUARDED_BY(mu_) = 0;
   std::string settings_ GUARDED_BY(mu_);
   std::vector<std::string> warnings_ GUARDED_BY(mu_);
-  std::vector<std::string> events_ GUARDED_BY(mu_);  // oldest first
+  struct Event {
+    uint64_t number;
+    std::string line;
+  };
+  std::vector<Event> events_ GUARDED_BY(mu_);  // oldest first
+  uint64_t last_event_ GUARDED_BY(mu_) = 0;
 };
 
 }  // namespace parkade::shim

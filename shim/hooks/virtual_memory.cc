@@ -8,6 +8,7 @@
 #include "shim/hooks/handlers.h"
 #include "shim/hooks/hooked.h"
 #include "shim/hooks/native_answers.h"
+#include "shim/hooks/want_of_memory.h"
 
 namespace parkade::shim {
 namespace {
@@ -40,14 +41,8 @@ CUresult ToDriver(const Parts& parts, Handle handle, Handle* physical) {
   return parts.heap.virtual_memory().Resolve(handle, physical);
 }
 
-}  // namespace
-
-CUresult OnMemCreate(Call<decltype(cuMemCreate)> call, Handle* handle, size_t bytes,
-                     const CUmemAllocationProp* prop, unsigned long long flags) {
-  NoteCurrentContext();
-  const GatePass pass(Gate::Call::kAllocation);
-  if (!pass) return kNoPass;
-  Parts* parts = PartsFor(call.caller);
+CUresult Create(const Call<decltype(cuMemCreate)>& call, Parts* parts, Handle* handle, size_t bytes,
+                const CUmemAllocationProp* prop, unsigned long long flags) {
   if (parts == nullptr || handle == nullptr || !VirtualMemory::CanAdopt(prop)) {
     return call.real(handle, bytes, prop, flags);
   }
@@ -60,6 +55,38 @@ CUresult OnMemCreate(Call<decltype(cuMemCreate)> call, Handle* handle, size_t by
   const CUresult r = memory.Create(handle, bytes, *prop, flags);
   if (r != CUDA_ERROR_OUT_OF_MEMORY || parts->heap.Trim() == 0) return r;
   return memory.Create(handle, bytes, *prop, flags);
+}
+
+// Whether what was asked for is memory of the device that the driver's free memory is told of here.
+bool IsOfCurrentDevice(const Parts* parts, const CUmemAllocationProp* prop) {
+  CUdevice device = 0;
+  return parts != nullptr && prop != nullptr &&
+         prop->location.type == CU_MEM_LOCATION_TYPE_DEVICE &&
+         parts->driver.ctx_get_device(&device) == CUDA_SUCCESS && device == prop->location.id;
+}
+
+}  // namespace
+
+CUresult OnMemCreate(Call<decltype(cuMemCreate)> call, Handle* handle, size_t bytes,
+                     const CUmemAllocationProp* prop, unsigned long long flags) {
+  NoteCurrentContext();
+  struct Attempt {
+    const Call<decltype(cuMemCreate)>& call;
+    Parts* parts;
+    Handle* handle;
+    size_t bytes;
+    const CUmemAllocationProp* prop;
+    unsigned long long flags;
+  } attempt{call, PartsFor(call.caller), handle, bytes, prop, flags};
+  constexpr auto kTry = [](void* arg) {
+    const Attempt& a = *static_cast<Attempt*>(arg);
+    const GatePass pass(Gate::Call::kAllocation);
+    if (!pass) return kNoPass;
+    return Create(a.call, a.parts, a.handle, a.bytes, a.prop, a.flags);
+  };
+  const CUresult r = kTry(&attempt);
+  if (r != CUDA_ERROR_OUT_OF_MEMORY || !IsOfCurrentDevice(attempt.parts, prop)) return r;
+  return WaitForMemory(*attempt.parts, bytes, kTry, &attempt);
 }
 
 CUresult OnMemRelease(Call<decltype(cuMemRelease)> call, Handle handle) {

@@ -44,7 +44,7 @@ void Note(Parts& parts, size_t bytes, const Memory& memory, uint64_t waited_ms) 
     snprintf(text + n, sizeof text - size_t(n), ", after a wait of %.1f s",
              double(waited_ms) / 1000);
   }
-  parts.ledger.AddEvent(text);
+  parts.wants.Add({parts.ledger.AddEvent(text), device, bytes});
   static constinit std::atomic<uint64_t> lines{0};
   if (lines.fetch_add(1, std::memory_order_relaxed) < kMostLines) {
     Log(LogLevel::kWarning, "%s", text);

@@ -7,6 +7,8 @@ line. It reaches the driver by ctypes.
   free                  frees what `small` has made:             "freed"
   try BYTES             one allocation:                          "ok", or "error CODE"; BYTES may end in T
   drop                  frees it:                                "dropped"
+  create BYTES          a physical handle, by cuMemCreate:       "ok", or "error CODE"
+  release               that handle:                             "released"
   census                "census FREE DESCRIPTORS MAPPINGS", FREE being the driver's free bytes
 """
 
@@ -27,14 +29,14 @@ class Program:
     def __init__(self):
         self.cuda = load()
         retain(self.cuda, 0)
-        self.kept, self.tried = [], None
+        self.kept, self.tried, self.handle = [], None, ctypes.c_uint64()
 
     def driver_free(self):
         free, total = ctypes.c_size_t(), ctypes.c_size_t()
         check(self.cuda.cuMemGetInfo_v2(ctypes.byref(free), ctypes.byref(total)), "cuMemGetInfo")
         return free.value
 
-    def release(self, address):
+    def give_back(self, address):
         check(self.cuda.cuMemFree_v2(address), "cuMemFree")
 
     def small(self, count, size):
@@ -44,7 +46,7 @@ class Program:
 
     def free(self):
         while self.kept:
-            self.release(self.kept.pop())
+            self.give_back(self.kept.pop())
         return "freed"
 
     def mixed(self, count, seed):
@@ -52,9 +54,9 @@ class Program:
         for size in choose.choices(SIZES, WEIGHTS, k=int(count)):
             live.append(allocate(self.cuda, size))
             if len(live) > choose.randrange(AT_ONCE):
-                self.release(live.pop(choose.randrange(len(live))))
+                self.give_back(live.pop(choose.randrange(len(live))))
         for address in live:
-            self.release(address)
+            self.give_back(address)
         return "mixed"
 
     def try_one(self, size):
@@ -66,8 +68,18 @@ class Program:
         return "ok"
 
     def drop(self):
-        self.release(self.tried)
+        self.give_back(self.tried)
         return "dropped"
+
+    def create(self, size):
+        # type, handle types, location; then a pointer and flags.
+        properties = (ctypes.c_int * 8)(1, 0, 1, 0)
+        code = self.cuda.cuMemCreate(ctypes.byref(self.handle), ctypes.c_size_t(int(size)), properties, ctypes.c_uint64(0))
+        return f"error {code}" if code else "ok"
+
+    def release(self):
+        check(self.cuda.cuMemRelease(self.handle), "cuMemRelease")
+        return "released"
 
     def census(self):
         with open("/proc/self/maps", encoding="ascii") as maps:

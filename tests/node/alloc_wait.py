@@ -14,7 +14,7 @@ def run(node):
     if harness.ON_CARD:
         raise harness.Skip("fills a whole GPU: on the simulated one only")
     node.start_daemon()
-    holder = node.stepper("--buffers", 1, "--bytes", HELD)
+    holder = node.stepper("--buffers", 1, "--bytes", HELD, env={"PARKADE_JOB": "rl", "PARKADE_ROLE": "rollout"})
 
     def start(seconds=None):
         app = node.start("python3", PROGRAM, env={"PARKADE_ALLOC_WAIT": seconds} if seconds else {})
@@ -37,7 +37,9 @@ def run(node):
     said = events(app)
     harness.equal(len(said), 1, f"events: {said}")
     harness.holds(f"of {WANTED} bytes on device 0 failed" in said[0] and "are free" in said[0], f"the event: {said[0]}")
-    harness.holds(said[0] in node.expect(0, "show", app.pid).out, "show prints the event")
+    holders = f"; held by {holder.pid} (rl/rollout) "
+    harness.wait_for("the event names who holds the memory", lambda: holders in events(app)[0])
+    harness.holds(events(app)[0] in node.expect(0, "show", app.pid).out, "show prints the event")
 
     # No longer than told.
     app = start("1")
@@ -62,6 +64,16 @@ def run(node):
     harness.equal(app.line(), "ok", "an allocation that another's pause made room for")
     app.say("drop")
     harness.equal(app.line(), "dropped", "freeing it")
+    node.expect(0, "resume", holder.pid)
+    holder.step()
+
+    # Handles of the program's own wait likewise.
+    app.say(f"create {WANTED}")
+    time.sleep(0.1)
+    node.expect(0, "pause", holder.pid)
+    harness.equal(app.line(), "ok", "a handle that another's pause made room for")
+    app.say("release")
+    harness.equal(app.line(), "released", "giving it back")
     node.expect(0, "resume", holder.pid)
     holder.step()
 

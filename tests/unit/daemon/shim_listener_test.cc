@@ -274,7 +274,8 @@ TEST_CASE("a process of an earlier daemon whose end cannot be seen is not kept")
   registry.Add(std::make_shared<Process>(identity, Fd(open(dir.path().c_str(), O_RDONLY))));
   const auto watcher = events.Watch();
   const ShimListener listener(*ListenAt(dir / "shim.sock", SOCK_SEQPACKET), registry, events,
-                              {[](auto&, const auto&, auto) {}, [](auto) {}, [](auto) {}}, {});
+                              {[](auto&, const auto&, auto) {}, [](auto) {}, [](auto) {}},
+                              [](auto, const auto&) {}, {});
   CHECK(registry.All().empty());
   const auto event = watcher->Next(Deadline::InMs(1000));
   REQUIRE(event.has_value());

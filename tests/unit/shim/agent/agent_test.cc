@@ -35,6 +35,7 @@ struct Shim {
     REQUIRE(bind(listener.get(), reinterpret_cast<sockaddr*>(&at), sizeof at) == 0);
     REQUIRE(listen(listener.get(), 4) == 0);
     REQUIRE(operations.Init().ok());
+    REQUIRE(wants.Init().ok());
     p.Allocate(3_MiB);
     REQUIRE(agent.Start().ok());
   }
@@ -72,7 +73,8 @@ struct Shim {
   Identity identity = *ReadIdentity();
   ParkedProcess p;
   Operations operations{p.freezer};
-  Agent agent{settings, identity, *p.ledger, operations, kLeaseMs * 1'000'000};
+  Wants wants;
+  Agent agent{settings, identity, *p.ledger, operations, wants, kLeaseMs * 1'000'000};
 };
 
 Shim& TheShim() {
@@ -110,6 +112,34 @@ TEST_CASE("a hello says who this is and carries the ledger") {
   CHECK(ReadText(hello.role) == "actor");
   CHECK(hello.start_ticks == shim.identity.start_ticks);
   CHECK(with_ledger);
+}
+
+TEST_CASE("an allocation that found no room is told, and the answer stands beside its event") {
+  Shim& shim = TheShim();
+  wire::Channel channel = shim.Welcome();
+  const uint64_t event = shim.p.ledger->AddEvent("nothing free");
+  shim.wants.Add({event, 1, 4096});
+  wire::Packet packet;
+  wire::Want want;
+  REQUIRE(channel.Receive(&packet, Late()).ok());
+  REQUIRE(packet.Read(&want));
+  CHECK(want.header.op_id == event);
+  CHECK(want.device == 1);
+  CHECK(want.bytes == 4096);
+  auto holders = wire::Make<wire::Holders>(event);
+  CopyText(holders.text, "; held by 7");
+  REQUIRE(channel.Send(holders, Late()).ok());
+  // One that is no longer kept, and then a request: what came before it has been heard.
+  holders.header.op_id = event + 1000;
+  REQUIRE(channel.Send(holders, Late()).ok());
+  CHECK(Ask(channel, wire::Make<wire::Abort>(9)).code == 0);
+  const auto ledger = wire::ReadLedgerHeader(shim.p.ledger->fd());
+  REQUIRE(ledger.ok());
+  const std::string_view text = ReadText(ledger->text);
+  CHECK(text.find("nothing free; held by 7\n") != text.npos);
+  // Only the first few of many at once.
+  for (uint64_t i = 0; i < 100; ++i) shim.wants.Add({event, 0, i});
+  CHECK(shim.wants.Take().size() <= 4);
 }
 
 TEST_CASE("requests are answered in turn, those out of range refused") {

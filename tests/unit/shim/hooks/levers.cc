@@ -25,10 +25,11 @@ struct Runtime {
   Heap heap{driver, *ledger, contexts};
   Foreign foreign{driver, *ledger};
   Registrations registrations{*ledger};
+  Wants wants;
   ShareServer exports{driver, heap};
   Imports imports{driver, heap.implicit_wait()};
   Parts parts{driver,        contexts, streams, heap,    foreign,
-              registrations, exports,  imports, *ledger, 0};
+              registrations, wants,    exports, imports, *ledger, 0};
 };
 
 wire::LedgerHeader Ledger() {
