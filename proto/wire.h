@@ -4,13 +4,13 @@
 //   daemon  -> shim     Welcome, or a Refusal and the end of the connection
 //   daemon  -> shim     Prepare, LetThrough, Commit (+ scratch files), Abort, Resume, ReleaseHost
 //   shim    -> daemon   one Reply to each of these, with the request's op_id
-//   shim    -> daemon   Want, when an allocation found no room; daemon -> shim  Holders, with its op_id
+//   shim    -> daemon   Want, when an allocation found no room; daemon -> shim  Holders, with its
+//   op_id
 //
 // And between two shims, on the exporter's own socket (shim/ipc), one connection for each import:
 //
 //   importer -> exporter   ShareOpen or ShareNote, with an op_id of the importer's
-//   exporter -> importer   ShareGrant and SharePieces (+ descriptors), or ShareNote, with that
-//   op_id
+//   exporter -> importer   ShareGrant and SharePieces (+ descriptors), or ShareNote, with its op_id
 //
 // Every message starts with a Header and has its type's exact size. The receiver copies the packet
 // and checks both (Channel::Receive), then reads enums through the Is...() functions; fields that
@@ -238,8 +238,7 @@ struct Reply {
 };
 static_assert(std::is_trivially_copyable_v<Reply> && sizeof(Reply) == 392);
 
-// An allocation has failed for want of memory; who holds it? The op_id is the shim's number of the
-// event.
+// An allocation found no room; who holds the memory? The op_id is the shim's number of the event.
 struct Want {
   Header header;
   int32_t device;  // ordinal in the process

@@ -113,9 +113,8 @@ Result<wire::Channel> Agent::Join() {
 void Agent::Serve(wire::Channel& channel) {
   uint64_t prepared_since_ns = 0;  // 0: not prepared
   for (;;) {
-    pollfd polled[] = {{channel.fd(), POLLIN, 0},
-                       {operations_.replies_fd(), POLLIN, 0},
-                       {wants_.fd(), POLLIN, 0}};
+    pollfd polled[] = {
+        {channel.fd(), POLLIN, 0}, {operations_.replies_fd(), POLLIN, 0}, {wants_.fd(), POLLIN, 0}};
     if (poll(polled, 3, kCounterMs) < 0 && errno != EINTR) return;
     RefreshCounters();
     if (polled[1].revents != 0 && !SendReplies(channel).ok()) return;

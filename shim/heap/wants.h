@@ -1,4 +1,5 @@
-// Wants: allocations that found no room, on their way to the daemon, which knows who holds the memory.
+// Wants: allocations that found no room, on their way to the daemon, which knows who holds the
+// memory.
 #pragma once
 
 #include <vector>

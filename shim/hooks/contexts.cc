@@ -1,9 +1,14 @@
 // Handlers of the calls that make and end contexts.
+#include "common/mutex.h"
 #include "shim/hooks/counts.h"
 #include "shim/hooks/escapes.h"
 #include "shim/hooks/gate_pass.h"
 #include "shim/hooks/handlers.h"
 #include "shim/hooks/hooked.h"
+
+// glibc since 2.3: what pthread_atfork calls, which older glibc keeps in libpthread.
+extern "C" int __register_atfork(void (*prepare)(), void (*parent)(), void (*child)(), void* dso);
+extern "C" void* __dso_handle;
 
 namespace parkade::shim {
 namespace {
@@ -15,6 +20,27 @@ constinit std::atomic<CUcontext> primary_contexts[kDevices] = {};
 CUcontext PrimaryContext(CUdevice device) {
   return device >= 0 && device < kDevices ? primary_contexts[device].load() : nullptr;
 }
+
+// One for each device's primary context, and one for contexts of the program's own: a context ends
+// together with what is known of it, so that none that is made meanwhile, which may get its handle,
+// is taken for it. Held across the driver's call, inside the gate; nothing else is done under it.
+Mutex locks[kDevices + 1];
+
+void ResetLocksAfterFork() {
+  for (Mutex& lock : locks) lock.ResetAfterFork();
+}
+
+Mutex& LockOf(int slot) {
+  static constinit std::atomic<bool> registered{false};
+  if (!registered.exchange(true)) {
+    __register_atfork(nullptr, nullptr, ResetLocksAfterFork, &__dso_handle);
+  }
+  return locks[slot];
+}
+Mutex& LockOfPrimary(CUdevice device) {
+  return LockOf(device >= 0 && device < kDevices ? device : kDevices);
+}
+Mutex& LockOfOwn() { return LockOf(kDevices); }
 
 bool FromOutside(const void* caller) { return !InShim::Active() && !RealLibrary::Contains(caller); }
 
@@ -33,6 +59,18 @@ bool Works() {
       reinterpret_cast<decltype(&cuMemAlloc_v2)>(RealLibrary::Known(Entry::cuMemAlloc_v2));
   CUdeviceptr none = 0;
   return alloc != nullptr && alloc(&none, SIZE_MAX) == CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+// A call that makes a context of the program's own.
+template <typename Real>
+CUresult Making(const void* caller, CUcontext* out, Real real) {
+  CUresult r;
+  {
+    MutexLock lock(LockOfOwn());
+    r = real();
+  }
+  if (r == CUDA_SUCCESS && FromOutside(caller)) NoteContext(*out);
+  return r;
 }
 
 }  // namespace
@@ -66,9 +104,7 @@ CUresult OnCtxCreate(Call<decltype(cuCtxCreate)> call, CUcontext* out, unsigned 
                      CUdevice device) {
   const GatePass pass;
   if (!pass) return kNoPass;
-  const CUresult r = call.real(out, flags, device);
-  if (r == CUDA_SUCCESS && FromOutside(call.caller)) NoteContext(*out);
-  return r;
+  return Making(call.caller, out, [&] { return call.real(out, flags, device); });
 }
 
 CUresult OnCtxCreateV3(Call<decltype(cuCtxCreate_v3)> call, CUcontext* out,
@@ -76,36 +112,35 @@ CUresult OnCtxCreateV3(Call<decltype(cuCtxCreate_v3)> call, CUcontext* out,
                        CUdevice device) {
   const GatePass pass;
   if (!pass) return kNoPass;
-  const CUresult r = call.real(out, affinity, affinity_count, flags, device);
-  if (r == CUDA_SUCCESS && FromOutside(call.caller)) NoteContext(*out);
-  return r;
+  return Making(call.caller, out,
+                [&] { return call.real(out, affinity, affinity_count, flags, device); });
 }
 
 CUresult OnCtxCreateV4(Call<decltype(cuCtxCreate_v4)> call, CUcontext* out,
                        CUctxCreateParams* params, unsigned flags, CUdevice device) {
   const GatePass pass;
   if (!pass) return kNoPass;
-  const CUresult r = call.real(out, params, flags, device);
-  if (r == CUDA_SUCCESS && FromOutside(call.caller)) NoteContext(*out);
-  return r;
+  return Making(call.caller, out, [&] { return call.real(out, params, flags, device); });
 }
 
 CUresult OnCtxFromGreenCtx(Call<decltype(cuCtxFromGreenCtx)> call, CUcontext* out,
                            CUgreenCtx green) {
   const GatePass pass;
   if (!pass) return kNoPass;
-  const CUresult r = call.real(out, green);
-  if (r == CUDA_SUCCESS && FromOutside(call.caller)) NoteContext(*out);
-  return r;
+  return Making(call.caller, out, [&] { return call.real(out, green); });
 }
 
 CUresult OnPrimaryCtxRetain(Call<decltype(cuDevicePrimaryCtxRetain)> call, CUcontext* out,
                             CUdevice device) {
   const GatePass pass;
   if (!pass) return kNoPass;
-  const CUresult r = call.real(out, device);
-  if (r != CUDA_SUCCESS || !FromOutside(call.caller)) return r;
-  if (device >= 0 && device < kDevices) primary_contexts[device].store(*out);
+  CUresult r;
+  {
+    MutexLock lock(LockOfPrimary(device));
+    r = call.real(out, device);
+    if (r != CUDA_SUCCESS || !FromOutside(call.caller)) return r;
+    if (device >= 0 && device < kDevices) primary_contexts[device].store(*out);
+  }
   NoteContext(*out);
   return r;
 }
@@ -114,6 +149,7 @@ CUresult OnPrimaryCtxRetain(Call<decltype(cuDevicePrimaryCtxRetain)> call, CUcon
 CUresult OnCtxDestroy(Call<decltype(cuCtxDestroy)> call, CUcontext context) {
   const GatePass pass(Gate::Call::kFree);
   if (!pass) return kNoPass;
+  MutexLock lock(LockOfOwn());
   const CUresult r = call.real(context);
   if (r == CUDA_SUCCESS && FromOutside(call.caller)) {
     InShim guard;
@@ -125,6 +161,7 @@ CUresult OnCtxDestroy(Call<decltype(cuCtxDestroy)> call, CUcontext context) {
 CUresult OnPrimaryCtxRelease(Call<decltype(cuDevicePrimaryCtxRelease)> call, CUdevice device) {
   const GatePass pass(Gate::Call::kFree);
   if (!pass) return kNoPass;
+  MutexLock lock(LockOfPrimary(device));
   const CUcontext context = PrimaryContext(device);
   const CUresult r = call.real(device);
   // The libraries of a process share it; only the last release ends it.
@@ -139,6 +176,7 @@ CUresult OnPrimaryCtxRelease(Call<decltype(cuDevicePrimaryCtxRelease)> call, CUd
 CUresult OnPrimaryCtxReset(Call<decltype(cuDevicePrimaryCtxReset)> call, CUdevice device) {
   const GatePass pass(Gate::Call::kFree);
   if (!pass) return kNoPass;
+  MutexLock lock(LockOfPrimary(device));
   const CUcontext context = PrimaryContext(device);
   const CUresult r = call.real(device);
   if (r == CUDA_SUCCESS && context != nullptr && FromOutside(call.caller)) {

@@ -21,11 +21,11 @@ namespace {
 constexpr int kOnDemand = 1 << 6;  // IBV_ACCESS_ON_DEMAND: the card asks for host pages itself
 constexpr int kChangesTranslation = 1 << 0;  // IBV_REREG_MR_CHANGE_TRANSLATION
 constexpr char kVerbsHeld[] =
-    "memory registered for RDMA (ibv_reg_mr) is held: it stays in HBM until it is deregistered";
+    "memory registered for RDMA (ibv_reg_mr) stays in HBM until it is deregistered";
 constexpr char kNcclHeld[] =
-    "memory registered with NCCL (ncclCommRegister, ncclCommWindowRegister) is held: it stays in "
-    "HBM "
-    "until it is deregistered";
+    "memory registered with NCCL (ncclCommRegister, ncclCommWindowRegister) stays in HBM until it "
+    "is "
+    "deregistered";
 
 // ncclResult_t
 enum NcclResult : int {
@@ -37,9 +37,10 @@ enum NcclResult : int {
 
 bool Went(int result) { return result == kNcclSuccess || result == kNcclInProgress; }
 
+// In an exported function: what stands behind it for whoever calls that.
 template <typename F>
-F* Real(Registering function) {
-  return reinterpret_cast<F*>(RealRegistering(function));
+F* Real(Registering function, const void* caller) {
+  return reinterpret_cast<F*>(RealRegistering(function, caller));
 }
 
 Parts* PartsNow() { return Inert() ? nullptr : LiveParts(); }
@@ -137,8 +138,9 @@ int RegisterWithNccl(ncclComm* communicator, const void* at, size_t bytes, void*
   Claim claim(at, bytes);
   if (claim.refused()) return kNcclCudaError;
   // A call inside a group fills it in later: then it ends with the communicator.
-  if (handle != nullptr) *handle = nullptr;
+  void* const before = handle == nullptr ? nullptr : std::exchange(*handle, nullptr);
   const int r = call();
+  if (!Went(r) && handle != nullptr && *handle == nullptr) *handle = before;
   if (Went(r)) claim.Keep({communicator, handle == nullptr ? nullptr : *handle}, kNcclHeld);
   return r;
 }
@@ -150,8 +152,7 @@ int EndWithNccl(Ending ending, Call call) {
   return r;
 }
 
-int EndCommunicator(Registering function, ncclComm* communicator) {
-  auto* real = Real<int(ncclComm*)>(function);
+int EndCommunicator(int (*real)(ncclComm*), ncclComm* communicator) {
   if (real == nullptr) return kNcclInvalidUsage;
   return EndWithNccl(Ending(communicator), [&] { return real(communicator); });
 }
@@ -162,25 +163,27 @@ int EndCommunicator(Registering function, ncclComm* communicator) {
 extern "C" {
 
 ibv_mr* ibv_reg_mr(ibv_pd* pd, void* at, size_t bytes, int access) {
-  auto* real = Real<decltype(ibv_reg_mr)>(Registering::kRegMr);
+  auto* real = Real<decltype(ibv_reg_mr)>(Registering::kRegMr, __builtin_return_address(0));
   if (real == nullptr) return NoVerbs();
   return Register(at, bytes, unsigned(access), [&] { return real(pd, at, bytes, access); });
 }
 
 ibv_mr* ibv_reg_mr_iova(ibv_pd* pd, void* at, size_t bytes, uint64_t iova, int access) {
-  auto* real = Real<decltype(ibv_reg_mr_iova)>(Registering::kRegMrIova);
+  auto* real =
+      Real<decltype(ibv_reg_mr_iova)>(Registering::kRegMrIova, __builtin_return_address(0));
   if (real == nullptr) return NoVerbs();
   return Register(at, bytes, unsigned(access), [&] { return real(pd, at, bytes, iova, access); });
 }
 
 ibv_mr* ibv_reg_mr_iova2(ibv_pd* pd, void* at, size_t bytes, uint64_t iova, unsigned access) {
-  auto* real = Real<decltype(ibv_reg_mr_iova2)>(Registering::kRegMrIova2);
+  auto* real =
+      Real<decltype(ibv_reg_mr_iova2)>(Registering::kRegMrIova2, __builtin_return_address(0));
   if (real == nullptr) return NoVerbs();
   return Register(at, bytes, access, [&] { return real(pd, at, bytes, iova, access); });
 }
 
 int ibv_rereg_mr(ibv_mr* mr, int flags, ibv_pd* pd, void* at, size_t bytes, int access) {
-  auto* real = Real<decltype(ibv_rereg_mr)>(Registering::kReregMr);
+  auto* real = Real<decltype(ibv_rereg_mr)>(Registering::kReregMr, __builtin_return_address(0));
   if (real == nullptr) return ENOSYS;
   if ((flags & kChangesTranslation) == 0) return real(mr, flags, pd, at, bytes, access);
   Claim claim(at, bytes);
@@ -193,7 +196,7 @@ int ibv_rereg_mr(ibv_mr* mr, int flags, ibv_pd* pd, void* at, size_t bytes, int 
 }
 
 int ibv_dereg_mr(ibv_mr* mr) {
-  auto* real = Real<decltype(ibv_dereg_mr)>(Registering::kDeregMr);
+  auto* real = Real<decltype(ibv_dereg_mr)>(Registering::kDeregMr, __builtin_return_address(0));
   if (real == nullptr) return ENOSYS;
   Ending ending({nullptr, mr});
   const int r = real(mr);
@@ -202,38 +205,46 @@ int ibv_dereg_mr(ibv_mr* mr) {
 }
 
 int ncclCommRegister(ncclComm* communicator, void* at, size_t bytes, void** handle) {
-  auto* real = Real<decltype(ncclCommRegister)>(Registering::kCommRegister);
+  auto* real =
+      Real<decltype(ncclCommRegister)>(Registering::kCommRegister, __builtin_return_address(0));
   if (real == nullptr) return kNcclInvalidUsage;
   return RegisterWithNccl(communicator, at, bytes, handle,
                           [&] { return real(communicator, at, bytes, handle); });
 }
 
 int ncclCommDeregister(ncclComm* communicator, void* handle) {
-  auto* real = Real<decltype(ncclCommDeregister)>(Registering::kCommDeregister);
+  auto* real =
+      Real<decltype(ncclCommDeregister)>(Registering::kCommDeregister, __builtin_return_address(0));
   if (real == nullptr) return kNcclInvalidUsage;
   return EndWithNccl(Ending({communicator, handle}), [&] { return real(communicator, handle); });
 }
 
 int ncclCommWindowRegister(ncclComm* communicator, void* at, size_t bytes, void** window,
                            int flags) {
-  auto* real = Real<decltype(ncclCommWindowRegister)>(Registering::kCommWindowRegister);
+  auto* real = Real<decltype(ncclCommWindowRegister)>(Registering::kCommWindowRegister,
+                                                      __builtin_return_address(0));
   if (real == nullptr) return kNcclInvalidUsage;
   return RegisterWithNccl(communicator, at, bytes, window,
                           [&] { return real(communicator, at, bytes, window, flags); });
 }
 
 int ncclCommWindowDeregister(ncclComm* communicator, void* window) {
-  auto* real = Real<decltype(ncclCommWindowDeregister)>(Registering::kCommWindowDeregister);
+  auto* real = Real<decltype(ncclCommWindowDeregister)>(Registering::kCommWindowDeregister,
+                                                        __builtin_return_address(0));
   if (real == nullptr) return kNcclInvalidUsage;
   return EndWithNccl(Ending({communicator, window}), [&] { return real(communicator, window); });
 }
 
 int ncclCommDestroy(ncclComm* communicator) {
-  return EndCommunicator(Registering::kCommDestroy, communicator);
+  return EndCommunicator(
+      Real<decltype(ncclCommDestroy)>(Registering::kCommDestroy, __builtin_return_address(0)),
+      communicator);
 }
 
 int ncclCommAbort(ncclComm* communicator) {
-  return EndCommunicator(Registering::kCommAbort, communicator);
+  return EndCommunicator(
+      Real<decltype(ncclCommAbort)>(Registering::kCommAbort, __builtin_return_address(0)),
+      communicator);
 }
 
 }  // extern "C"

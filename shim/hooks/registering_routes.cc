@@ -1,10 +1,8 @@
 // Finds the real functions behind the shim's, and answers dlsym.
 #include <dlfcn.h>
 
-#include <atomic>
 #include <cstring>
 #include <optional>
-#include <string>
 
 #include "shim/hooks/real_library.h"
 #include "shim/hooks/registering.h"
@@ -20,8 +18,6 @@ constexpr const char* kNames[kRegisteringCount] = {
     "ncclCommDeregister", "ncclCommWindowRegister", "ncclCommWindowDeregister",
     "ncclCommDestroy",    "ncclCommAbort",
 };
-
-constinit std::atomic<void*> reals[kRegisteringCount] = {};
 
 std::optional<int> IndexOf(const char* name) {
   if (strncmp(name, "ibv_", 4) != 0 && strncmp(name, "nccl", 4) != 0) return std::nullopt;
@@ -40,35 +36,42 @@ void* OwnFunction(int index) {
   return shim ? shim->FindFunction(kNames[index]) : nullptr;
 }
 
-struct Found {
-  void* function = nullptr;
-  std::string path;  // of its file
-};
+// In the global scope, behind the shim.
+void* FindGlobal(int index) { return LateDlsym(RTLD_NEXT, kNames[index]); }
 
-Found FindBehindShim(int index) {
-  Found found;
+// In the file of `caller` and what that file needs.
+void* FindFor(int index, const void* caller) {
+  const auto object = LoadedObject::ByAddress(caller);
+  if (!object || IsThisShim(*object)) return nullptr;
+  const char* path = object->path()[0] == '\0' ? nullptr : object->path();
+  void* const handle = LateDlopen(path, RTLD_LAZY | RTLD_NOLOAD);
+  if (handle == nullptr) return nullptr;
+  void* const found = LateDlsym(handle, kNames[index]);
+  LateDlclose(handle);
+  return found == OwnFunction(index) ? nullptr : found;
+}
+
+// In the first file behind the shim that has it, wherever it is visible.
+void* FindAnywhere(int index) {
+  void* found = nullptr;
   bool behind = false;
   ForEachLoadedObject([&](const LoadedObject& object) {
-    if (behind) found.function = object.FindFunction(kNames[index]);
+    if (behind) found = object.FindFunction(kNames[index]);
     behind = behind || IsThisShim(object);
-    if (found.function != nullptr) found.path = object.path();
-    return found.function != nullptr;
+    return found != nullptr;
   });
   return found;
 }
 
 }  // namespace
 
-void* RealRegistering(Registering function) {
-  std::atomic<void*>& known = reals[int(function)];
-  void* real = known.load(std::memory_order_relaxed);
-  if (real != nullptr) return real;
-  const Found found = FindBehindShim(int(function));
-  if (found.function == nullptr) return nullptr;
-  // A library that is closed would leave this pointer hanging.
-  if (!found.path.empty()) LateDlopen(found.path.c_str(), RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
-  known.store(found.function, std::memory_order_relaxed);
-  return found.function;
+// As the loader goes: the global scope first, then what the caller itself was loaded with. Code
+// that was given the function by dlsym may have neither.
+void* RealRegistering(Registering function, const void* caller) {
+  const int index = int(function);
+  void* found = FindGlobal(index);
+  if (found == nullptr && caller != nullptr) found = FindFor(index, caller);
+  return found != nullptr ? found : FindAnywhere(index);
 }
 
 bool IsRegistering(const char* name) { return IndexOf(name).has_value(); }
@@ -77,11 +80,11 @@ void* RouteRegistering(const char* name, void* found) {
   const auto index = IndexOf(name);
   if (!index || found == nullptr) return found;
   void* const own = OwnFunction(*index);
-  void* const known = reals[*index].load(std::memory_order_relaxed);
-  void* const real = known != nullptr ? known : FindBehindShim(*index).function;
-  if (Inert()) return found == own ? real : found;
-  if (found == own) return real == nullptr ? nullptr : own;
-  return found == real ? own : found;
+  if (found == own) {
+    void* const global = FindGlobal(*index);
+    return Inert() ? global : global == nullptr ? nullptr : own;
+  }
+  return found == RealRegistering(Registering(*index), nullptr) && !Inert() ? own : found;
 }
 
 }  // namespace parkade::shim

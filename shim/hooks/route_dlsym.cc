@@ -99,13 +99,14 @@ Route RouteName(void* handle, const char* name, const void* caller, void* jump, 
   if (jump == nullptr || name == nullptr) return pass;
   const auto entry = FindEntry(name);
   if (!entry) {
-    // Behind its caller it is found as it is: the shim's where that stands in front.
-    if (handle != RTLD_NEXT && IsRegistering(name)) {
-      void* found = look_up();
+    if (IsRegistering(name)) {
+      // Behind its caller it is found as it is: the shim's where that stands in front.
+      const bool next = handle == RTLD_NEXT;
+      void* found = next ? FindBehind(caller, name) : look_up();
       void* answer = RouteRegistering(name, found);
       // The shim's alone: the C library looks behind the shim, for the words of dlerror.
-      if (found != nullptr && answer == nullptr) answer = RealDlsym()(RTLD_NEXT, name);
-      return {answer, nullptr};
+      if (found != nullptr && answer == nullptr) return {RealDlsym()(RTLD_NEXT, name), nullptr};
+      return next ? pass : Route{answer, nullptr};
     }
     CountIfDrivers(name);
     return pass;

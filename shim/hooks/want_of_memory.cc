@@ -54,20 +54,22 @@ void Note(Parts& parts, size_t bytes, const Memory& memory, uint64_t waited_ms) 
 }  // namespace
 
 CUresult WaitForMemory(Parts& parts, size_t bytes, CUresult (*again)(void* arg), void* arg) {
-  const uint64_t start_ns = MonotonicNs();
-  const Deadline by = Deadline::InMs(parts.alloc_wait_ms);
+  uint64_t waited_ns = 0;
   Memory memory = Ask(parts);
   // What the whole GPU does not hold no pause makes room for.
   const bool can_be = bytes <= memory.total;
-  while (can_be && !by.Passed()) {
+  while (can_be && waited_ns < parts.alloc_wait_ms * 1'000'000) {
+    // The time at the gate, while its own process is paused, is no waiting for memory.
+    const uint64_t start_ns = MonotonicNs();
     clock_nanosleep(CLOCK_MONOTONIC, 0, &kLookAgain, nullptr);
     memory = Ask(parts);
+    waited_ns += MonotonicNs() - start_ns;
     if (memory.free < bytes) continue;
     const CUresult r = again(arg);
     if (r != CUDA_ERROR_OUT_OF_MEMORY) return r;
+    memory = Ask(parts);
   }
-  const bool waited = can_be && parts.alloc_wait_ms != 0;
-  Note(parts, bytes, memory, waited ? (MonotonicNs() - start_ns) / 1'000'000 : 0);
+  Note(parts, bytes, memory, waited_ns / 1'000'000);
   return CUDA_ERROR_OUT_OF_MEMORY;
 }
 

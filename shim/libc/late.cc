@@ -14,9 +14,28 @@ void* FindInLibc(const char* symbol) {
   return nullptr;
 }
 
+namespace {
+template <typename F>
+F* InLibc(const char* symbol) {
+  return reinterpret_cast<F*>(FindInLibc(symbol));
+}
+}  // namespace
+
 void* LateDlopen(const char* path, int flags) {
-  auto* real = reinterpret_cast<void* (*)(const char*, int)>(FindInLibc("dlopen"));
+  auto* real = InLibc<void*(const char*, int)>("dlopen");
   return real == nullptr ? nullptr : real(path, flags);
+}
+
+void* LateDlsym(void* handle, const char* name) {
+  auto* real = InLibc<void*(void*, const char*)>("dlsym");
+  void* found = real == nullptr ? nullptr : real(handle, name);
+  if (found != nullptr) return found;
+  if (auto* forget = InLibc<char*()>("dlerror")) (void)forget();
+  return nullptr;
+}
+
+void LateDlclose(void* handle) {
+  if (auto* real = InLibc<int(void*)>("dlclose")) (void)real(handle);
 }
 
 }  // namespace parkade::shim

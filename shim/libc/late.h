@@ -10,5 +10,9 @@ void* FindInLibc(const char* symbol);
 
 // dlopen(path, flags). Null on failure, or when the process has no dlopen.
 void* LateDlopen(const char* path, int flags);
+// dlsym(handle, name) as a call from the shim, which RTLD_NEXT means the files behind; null when
+// there is none, and dlerror then has nothing to say.
+void* LateDlsym(void* handle, const char* name);
+void LateDlclose(void* handle);
 
 }  // namespace parkade::shim

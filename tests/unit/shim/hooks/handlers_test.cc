@@ -363,11 +363,3 @@ TEST_CASE("memory dies with its context and not before the last release") {
   CHECK(cuDevicePrimaryCtxReset_v2(0) == CUDA_SUCCESS);
   CHECK(parkade_test_allocations() == before);
 }
-
-TEST_CASE("without libibverbs and NCCL in the process their functions are not found") {
-  for (const char* name : {"ibv_reg_mr", "ncclCommRegister"}) {
-    dlerror();
-    CHECK(dlsym(RTLD_DEFAULT, name) == nullptr);
-    CHECK(std::string(dlerror()).find(name) != std::string::npos);
-  }
-}

@@ -28,8 +28,8 @@ struct Runtime {
   Wants wants;
   ShareServer exports{driver, heap};
   Imports imports{driver, heap.implicit_wait()};
-  Parts parts{driver,        contexts, streams, heap,    foreign,
-              registrations, wants,    exports, imports, *ledger, 0};
+  Parts parts{driver, contexts, streams, heap,    foreign, registrations,
+              wants,  exports,  imports, *ledger, 0};
 };
 
 wire::LedgerHeader Ledger() {

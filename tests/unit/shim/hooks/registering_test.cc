@@ -61,7 +61,7 @@ TEST_CASE("memory registered with a network card is held until it is deregistere
   REQUIRE(Held() == 0);
   ibv_mr* whole = ibv_reg_mr(nullptr, a.at(), kLarge, 0);
   CHECK(Held() == kLarge);
-  CHECK(parkade_test_ledger_says("memory registered for RDMA (ibv_reg_mr) is held"));
+  CHECK(parkade_test_ledger_says("memory registered for RDMA (ibv_reg_mr) stays in HBM"));
   ibv_mr* part = ibv_reg_mr_iova(nullptr, a.at(4096), 4096, 0, 0);
   ibv_mr* other = ibv_reg_mr_iova2(nullptr, b.at(4096), 1, 0, 0);
   CHECK(Held() == 2 * kLarge);
@@ -141,7 +141,7 @@ TEST_CASE("memory registered with NCCL is held until it is deregistered or its c
   Context context;
   Buffer a(kLarge), b(kLarge);
   ncclComm* comm = registering_like_comm();
-  void *handle = nullptr, *again = nullptr, *window = comm;
+  void *handle = nullptr, *again = nullptr, *window = &comm;
   CHECK(ncclCommRegister(comm, a.at(), kLarge, &handle) == 0);
   CHECK(ncclCommRegister(comm, a.at(), kLarge, &again) == 0);
   REQUIRE(handle == again);
@@ -153,6 +153,8 @@ TEST_CASE("memory registered with NCCL is held until it is deregistered or its c
   CHECK(ncclCommDeregister(comm, again) == 3);
   CHECK(ncclCommRegister(comm, b.at(), kLarge, &again) == 3);
   CHECK(ncclCommWindowRegister(comm, b.at(), kLarge, &window, 0) == 3);
+  CHECK(window == &comm);  // untouched
+  CHECK(ncclCommDestroy(comm) == 3);
   CHECK(Held() == kLarge);
   registering_like_fail(comm, 0);
   CHECK(ncclCommDeregister(comm, handle) == 0);
