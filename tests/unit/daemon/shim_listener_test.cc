@@ -27,8 +27,10 @@ namespace {
 struct Served {
   explicit Served(ShimListener::Limits limits = {})
       : path(dir / "shim.sock"),
-        listener(*ListenAt(path, SOCK_SEQPACKET), registry, events,
-                 {[](auto&, const auto&, auto) {}, [](auto) {}, [](auto) {}}, limits) {}
+        listener(
+            *ListenAt(path, SOCK_SEQPACKET), registry, events,
+            {[](auto&, const auto&, auto) {}, [](auto) {}, [](auto) {}}, [](auto, const auto&) {},
+            limits) {}
 
   bool WaitForProcesses(size_t count) {
     for (const Deadline by = Deadline::InMs(5000); !by.Passed(); sched_yield()) {
