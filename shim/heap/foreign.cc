@@ -27,6 +27,8 @@ void Foreign::AddOn(int device, wire::ForeignKind kind, uint64_t key, Bytes byte
 }
 
 void Foreign::Enter(uint64_t key, const Entry& entry) {
+  // Of an end that was not seen.
+  (void)Take(key);
   {
     MutexLock lock(mu_);
     entries_[key] = entry;
@@ -115,6 +117,7 @@ void Foreign::AddPool(CUmemoryPool pool, int device) {
 }
 
 std::optional<int> Foreign::TakePool(CUmemoryPool pool) {
+  MutexLock asking(asking_mu_);  // nobody asks it any more
   MutexLock lock(mu_);
   const auto found = pools_.find(pool);
   if (found == pools_.end()) return std::nullopt;
@@ -160,13 +163,16 @@ void Foreign::MeasurePools(Measure when) {
       if (key.first == wire::ForeignKind::kPool) reserved[key.second] = 0;
     }
   }
-  // A capture may begin on another thread at any moment.
-  ScopedRelaxedCapture relaxed(driver_);
-  for (const Pool& p : ListPools()) {
-    cuuint64_t bytes = 0;
-    if (driver_.mem_pool_get_attribute(p.pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &bytes) ==
-        CUDA_SUCCESS) {
-      reserved[p.device] += bytes;
+  {
+    // A capture may begin on another thread at any moment.
+    ScopedRelaxedCapture relaxed(driver_);
+    MutexLock asking(asking_mu_);
+    for (const Pool& p : ListPools()) {
+      cuuint64_t bytes = 0;
+      if (driver_.mem_pool_get_attribute(p.pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &bytes) ==
+          CUDA_SUCCESS) {
+        reserved[p.device] += bytes;
+      }
     }
   }
   for (const auto& [device, bytes] : reserved) {

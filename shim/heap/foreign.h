@@ -85,7 +85,8 @@ class Foreign {
   const Driver& driver_;
   LedgerWriter& ledger_;
   std::atomic<uint64_t> measured_ns_{0};  // when pools were last asked; only for pacing
-  mutable Mutex mu_;                      // innermost; the driver is not called while it is held
+  Mutex asking_mu_;   // held while the driver is asked of pools, so that none of them is destroyed
+  mutable Mutex mu_;  // innermost; the driver is not called while it is held
   std::map<uint64_t, Entry> entries_ GUARDED_BY(mu_);
   std::map<const void*, Bytes> pinned_ GUARDED_BY(mu_);
   std::map<CUmemoryPool, int> pools_ GUARDED_BY(mu_);
