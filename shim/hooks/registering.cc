@@ -23,9 +23,8 @@ constexpr int kChangesTranslation = 1 << 0;  // IBV_REREG_MR_CHANGE_TRANSLATION
 constexpr char kVerbsHeld[] =
     "memory registered for RDMA (ibv_reg_mr) stays in HBM until it is deregistered";
 constexpr char kNcclHeld[] =
-    "memory registered with NCCL (ncclCommRegister, ncclCommWindowRegister) stays in HBM until it "
-    "is "
-    "deregistered";
+    "memory registered with NCCL (ncclCommRegister, ncclCommWindowRegister) stays in HBM until "
+    "it is deregistered";
 
 // ncclResult_t
 enum NcclResult : int {
@@ -186,7 +185,9 @@ int ibv_rereg_mr(ibv_mr* mr, int flags, ibv_pd* pd, void* at, size_t bytes, int 
   auto* real = Real<decltype(ibv_rereg_mr)>(Registering::kReregMr, __builtin_return_address(0));
   if (real == nullptr) return ENOSYS;
   if ((flags & kChangesTranslation) == 0) return real(mr, flags, pd, at, bytes, access);
-  Claim claim(at, bytes);
+  // On demand, it may be of the whole address space, and holds nothing.
+  const bool on_demand = (access & kOnDemand) != 0;
+  Claim claim(on_demand ? nullptr : at, on_demand ? 0 : bytes);
   if (claim.refused()) return EAGAIN;
   const int r = real(mr, flags, pd, at, bytes, access);
   if (r != 0) return r;

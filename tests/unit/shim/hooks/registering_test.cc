@@ -96,6 +96,11 @@ TEST_CASE("what fails, what is the host's and what the card pages in itself hold
   ibv_mr* of_all = ibv_reg_mr(nullptr, nullptr, SIZE_MAX, 1 << 6);
   CHECK(Held() == 0);
   CHECK(ibv_dereg_mr(of_all) == 0);
+  ibv_mr* moved = ibv_reg_mr(nullptr, a.at(), kLarge, 0);
+  CHECK(Held() == kLarge);
+  CHECK(ibv_rereg_mr(moved, 1, nullptr, nullptr, SIZE_MAX, 1 << 6) == 0);
+  CHECK(Held() == 0);
+  CHECK(ibv_dereg_mr(moved) == 0);
 }
 
 TEST_CASE("a block of a slab holds its slab, and memory that was freed is held no longer") {
