@@ -64,21 +64,9 @@ CUresult TryToAllocate(Parts& parts, const void* caller, CUdeviceptr* out, size_
 }
 
 CUresult Allocate(Parts& parts, const void* caller, CUdeviceptr* out, size_t bytes) {
-  const CUresult r = TryToAllocate(parts, caller, out, bytes);
-  if (r != CUDA_ERROR_OUT_OF_MEMORY) return r;
-  struct Attempt {
-    Parts& parts;
-    const void* caller;
-    CUdeviceptr* out;
-    size_t bytes;
-  } attempt{parts, caller, out, bytes};
-  return WaitForMemory(
-      parts, bytes,
-      [](void* arg) {
-        const Attempt& a = *static_cast<Attempt*>(arg);
-        return TryToAllocate(a.parts, a.caller, a.out, a.bytes);
-      },
-      &attempt);
+  const auto attempt = [&] { return TryToAllocate(parts, caller, out, bytes); };
+  const CUresult r = attempt();
+  return r == CUDA_ERROR_OUT_OF_MEMORY ? WaitForMemory(parts, bytes, attempt) : r;
 }
 
 // Frees native memory made for this alone, as the application would free its own: in a capture, or

@@ -70,23 +70,15 @@ bool IsOfCurrentDevice(const Parts* parts, const CUmemAllocationProp* prop) {
 CUresult OnMemCreate(Call<decltype(cuMemCreate)> call, Handle* handle, size_t bytes,
                      const CUmemAllocationProp* prop, unsigned long long flags) {
   NoteCurrentContext();
-  struct Attempt {
-    const Call<decltype(cuMemCreate)>& call;
-    Parts* parts;
-    Handle* handle;
-    size_t bytes;
-    const CUmemAllocationProp* prop;
-    unsigned long long flags;
-  } attempt{call, PartsFor(call.caller), handle, bytes, prop, flags};
-  constexpr auto kTry = [](void* arg) {
-    const Attempt& a = *static_cast<Attempt*>(arg);
+  Parts* parts = PartsFor(call.caller);
+  const auto attempt = [&] {
     const GatePass pass(Gate::Call::kAllocation);
     if (!pass) return kNoPass;
-    return Create(a.call, a.parts, a.handle, a.bytes, a.prop, a.flags);
+    return Create(call, parts, handle, bytes, prop, flags);
   };
-  const CUresult r = kTry(&attempt);
-  if (r != CUDA_ERROR_OUT_OF_MEMORY || !IsOfCurrentDevice(attempt.parts, prop)) return r;
-  return WaitForMemory(*attempt.parts, bytes, kTry, &attempt);
+  const CUresult r = attempt();
+  if (r != CUDA_ERROR_OUT_OF_MEMORY || !IsOfCurrentDevice(parts, prop)) return r;
+  return WaitForMemory(*parts, bytes, attempt);
 }
 
 CUresult OnMemRelease(Call<decltype(cuMemRelease)> call, Handle handle) {

@@ -3,6 +3,7 @@
 
 #include <time.h>
 
+#include <atomic>
 #include <cstdio>
 
 #include "common/bytes.h"
