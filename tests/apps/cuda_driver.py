@@ -28,6 +28,16 @@ def retain(cuda, ordinal):
     return context
 
 
+def load_two():
+    """The driver and the primary contexts of two GPUs. Where there are fewer the program says so and ends."""
+    cuda, count = load(), ctypes.c_int()
+    check(cuda.cuDeviceGetCount(ctypes.byref(count)), "cuDeviceGetCount")
+    if count.value < 2:
+        print(f"only {count.value} GPUs", flush=True)
+        sys.exit(0)
+    return cuda, [retain(cuda, ordinal) for ordinal in range(2)]
+
+
 def allocate(cuda, size):
     """Device memory of the current context: its address."""
     address = ctypes.c_uint64()

@@ -14,23 +14,16 @@ input, each answered by one line of what the driver said. It reaches the driver 
   thread WORDS...      the command from a thread of its own, where nothing is current"""
 
 import ctypes
-import sys
 import threading
 
-from cuda_driver import check, load, retain, serve
+from cuda_driver import check, load_two, retain, serve
 
 DEVICE_ORDINAL = 9
 
 
 class Program:
     def __init__(self):
-        self.cuda = load()
-        count = ctypes.c_int()
-        check(self.cuda.cuDeviceGetCount(ctypes.byref(count)), "cuDeviceGetCount")
-        if count.value < 2:
-            print(f"only {count.value} GPUs", flush=True)
-            sys.exit(0)
-        self.primary = [retain(self.cuda, ordinal) for ordinal in range(2)]
+        self.cuda, self.primary = load_two()
         self.own = ctypes.c_void_p()
         self.buffers = []
 

@@ -11,9 +11,8 @@ answered by one line. It reaches the driver by ctypes.
 """
 
 import ctypes
-import sys
 
-from cuda_driver import allocate, check, load, retain, serve, unhooked
+from cuda_driver import allocate, check, load_two, serve, unhooked
 
 FULL = 3  # CU_MEM_ACCESS_FLAGS_PROT_READWRITE
 
@@ -24,13 +23,7 @@ class Location(ctypes.Structure):
 
 class Program:
     def __init__(self):
-        self.cuda = load()
-        count = ctypes.c_int()
-        check(self.cuda.cuDeviceGetCount(ctypes.byref(count)), "cuDeviceGetCount")
-        if count.value < 2:
-            print(f"only {count.value} GPUs", flush=True)
-            sys.exit(0)
-        self.contexts = [retain(self.cuda, ordinal) for ordinal in range(2)]
+        self.cuda, self.contexts = load_two()
         self.buffers = []
         question = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint64)
         self.get_access = question(unhooked(self.cuda, "cuMemGetAccess"))
