@@ -9,7 +9,7 @@
 
 namespace parkade::daemon {
 
-// "; held by 4711 (train/actor) 80.0 GiB, 4712 45.1 GiB; moving: 4712 (evicting)", the largest
+// "; held by 4711 (train/actor) 80.0 GiB, 4712 45.1 GiB; moving: 4712 leaving", the largest
 // first, as much as one message holds. Empty where the driver says nothing of the process's device.
 // Processes of other users appear by pid alone. Asks the driver: some ms.
 std::string HoldersOf(const Process& process, int device, const Registry& registry,
