@@ -73,11 +73,16 @@ Result<HostBlock> HostPool::Take(Bytes want, Bytes least, For purpose, Deadline 
   if (growth_.error) return *growth_.error;
   // Free memory lies scattered, or no thread could be had to grow.
   mu_.Unlock();
-  const Result<void> added =
-      AddSlices({context, node, RoundUp(std::max(want, least), kStep), nullptr});
+  auto made = MakeSlices({context, node, RoundUp(std::max(want, least), kStep), nullptr});
   mu_.Lock();
-  if (!added.ok()) return added.error();
-  if (auto block = Cut(want, least, purpose, node, Reach::kFar)) return std::move(*block);
+  if (!made.ok()) return made.error();
+  // Before anybody else sees them: the thread of another GPU would take what was made here.
+  std::optional<HostBlock> block;
+  for (Slice& slice : *made) {
+    if (!block) block = CutFrom(slice, want, least);
+    slices_.push_back(std::move(slice));
+  }
+  if (block) return std::move(*block);
   return MakeError(Code::kResourceExhausted, "HOST_MEMORY",
                    "no %llu KiB of host memory in one piece", (unsigned long long)least >> 10);
 }

@@ -143,9 +143,8 @@ class HostPool {
   // What of the needs is not there yet, by node.
   std::vector<Part> Missing(const std::vector<Need>& needs) const REQUIRES(mu_);
   Result<char*> Map(Bytes bytes, int node, std::optional<Error>* misplaced) const;
-  // Adds slices of what is `left` of the part, which is its own. Its memory is mapped already, or
-  // null.
-  Result<void> AddSlices(const Part& part);
+  // Slices of what is `left` of the part, which is its own. Its memory is mapped already, or null.
+  Result<std::vector<Slice>> MakeSlices(const Part& part);
   std::vector<Slice> Pin(const Part& part, char* memory);
   CUresult Register(char* memory, Bytes bytes) const;
   void Refused(CUresult result, Bytes bytes);

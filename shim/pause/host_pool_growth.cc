@@ -163,14 +163,16 @@ void HostPool::GrowUntilDone() {
       growth_.in_making += taken.left;
     }
     ScopedContext current(driver_, taken.context);
-    const Result<void> added = AddSlices(taken);
+    auto made = MakeSlices(taken);
     MutexLock lock(mu_);
     growth_.in_making -= taken.left;
-    if (!added.ok() && taken.left > kStep) {
+    if (made.ok()) {
+      for (Slice& slice : *made) slices_.push_back(std::move(slice));
+    } else if (taken.left > kStep) {
       growth_.parts.push_back(taken);
       growth_.slice_bytes = std::min(growth_.slice_bytes, RoundUp(taken.left / 4, kStep));
-    } else if (!added.ok()) {
-      growth_.error = added.error();
+    } else {
+      growth_.error = made.error();
     }
     changed_.NotifyAll();
   }
@@ -184,7 +186,7 @@ Result<char*> HostPool::Map(Bytes bytes, int node, std::optional<Error>* misplac
   return memory;
 }
 
-Result<void> HostPool::AddSlices(const Part& part) {
+Result<std::vector<HostPool::Slice>> HostPool::MakeSlices(const Part& part) {
   char* memory = part.memory;
   std::optional<Error> misplaced;
   if (memory == nullptr) {
@@ -196,8 +198,7 @@ Result<void> HostPool::AddSlices(const Part& part) {
   std::vector<Slice> made = Pin(part, memory);
   MutexLock lock(mu_);
   if (!misplaced_) misplaced_ = misplaced;
-  for (Slice& slice : made) slices_.push_back(std::move(slice));
-  return {};
+  return made;
 }
 
 // Registers it whole, else in ever smaller parts; from the first step that is refused on all else

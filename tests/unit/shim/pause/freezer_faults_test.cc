@@ -100,7 +100,9 @@ void RequireWhole(ParkedProcess& p) {
   REQUIRE(p.Runs());
   REQUIRE(p.BytesRight());
   REQUIRE(p.pool.used() == 0);
-  REQUIRE(p.Pause(Policy::kHost).result.ok());
+  const auto paused = p.Pause(Policy::kHost).result;
+  INFO((paused.ok() ? "" : paused.error().what));
+  REQUIRE(paused.ok());
   REQUIRE(p.fake.handle_bytes() == 0);
   REQUIRE(p.Resume().result.ok());
   REQUIRE(p.Runs());

@@ -13,6 +13,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <future>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -140,6 +141,27 @@ TEST_CASE("memory that cannot be pinned is pageable, until pinning works again")
   blocks.clear();
   pool.Release();
   CHECK(fake.held().host == 0);
+  CHECK(fake.mistakes() == 0);
+}
+
+TEST_CASE("two GPUs that find no memory make some, each for itself") {
+  FakeDriver fake({.devices = 2});
+  const auto take = [&fake](HostPool& pool, int device) {
+    FakeDriver::MakeCurrent(fake.Context(device));
+    std::vector<HostBlock> blocks;
+    for (int i = 0; i < 20; ++i) {
+      auto block = pool.Take(2_MiB, 2_MiB, HostPool::For::kBackup, Soon());
+      if (!block.ok()) return false;
+      blocks.push_back(std::move(*block));
+    }
+    return true;
+  };
+  for (int round = 0; round < 20; ++round) {
+    HostPool pool(fake.driver());
+    auto other = std::async(std::launch::async, [&] { return take(pool, 1); });
+    REQUIRE(take(pool, 0));
+    REQUIRE(other.get());
+  }
   CHECK(fake.mistakes() == 0);
 }
 
