@@ -45,17 +45,8 @@ struct Runtime {
   Freezer freezer{driver, heap, *ledger, pool, drain, exports, imports, release};
   Operations operations{freezer};
   Agent agent{settings, identity, *ledger, operations, wants};
-  Parts parts{driver,
-              contexts,
-              streams,
-              heap,
-              foreign,
-              registrations,
-              wants,
-              exports,
-              imports,
-              *ledger,
-              settings.alloc_wait_ms};
+  Parts parts{driver, contexts, streams, heap,    foreign,      registrations,
+              wants,  exports,  imports, *ledger, settings.tag, settings.alloc_wait_ms};
 };
 
 // Innermost. Held while the parts are made, /proc read and the agent started: once in a process,

@@ -7,6 +7,7 @@
 #include <cuda.h>
 
 #include <atomic>
+#include <string_view>
 
 #include "shim/cuda/contexts.h"
 #include "shim/cuda/driver.h"
@@ -33,7 +34,8 @@ struct Parts {
   ShareServer& exports;
   Imports& imports;
   LedgerWriter& ledger;
-  uint64_t alloc_wait_ms;  // how long an allocation that finds no room waits for some
+  std::string_view own_tag;  // of memory that the application gives none
+  uint64_t alloc_wait_ms;    // how long an allocation that finds no room waits for some
 };
 
 namespace internal {

@@ -28,6 +28,7 @@ from .errors import (
 )
 from .labels import environment, set_labels
 from .preload import find_library, merge_preload
+from .tags import tag
 from .types import (
     Allocation,
     Event,
@@ -61,5 +62,5 @@ __all__ = [
     "NotFound", "OnExported", "PermissionDenied", "Policy", "Process", "ProcessDetails", "ProcessDevice",
     "ProcessState", "Progress", "ResourceExhausted", "ScratchBase", "ScratchEntry", "Selector", "Target",
     "TransitionResult", "Unauthenticated", "Unavailable", "environment", "find_library", "merge_preload",
-    "set_labels",
+    "set_labels", "tag",
 ]

@@ -7,6 +7,8 @@
 #include <cstring>
 #include <initializer_list>
 
+#include "shim/heap/tag_name.h"
+
 namespace parkade::shim {
 namespace {
 
@@ -89,6 +91,18 @@ wire::Policy ReadPolicy(Reader& reader) {
   return wire::Policy::kHost;
 }
 
+std::string ReadTag(Reader& reader) {
+  const char* source = nullptr;
+  const char* value = reader.First({"PARKADE_TAG"}, &source);
+  if (value == nullptr) return "default";
+  if (!IsTagName(value)) {
+    reader.Refuse(source, value, "a tag is 1 to 31 letters, digits and _ - . : /");
+    return "default";
+  }
+  reader.Say("tag", value, source);
+  return value;
+}
+
 // PARKADE_ALLOC_WAIT=SECONDS, a day at most.
 uint64_t ReadAllocWait(Reader& reader) {
   constexpr uint64_t kMostSeconds = 86'400;
@@ -154,6 +168,7 @@ Settings ReadSettings(const char* (*get)(const char*)) {
   s.cell = reader.Label("cell", {"PARKADE_CELL"}, sizeof(wire::Hello::cell));
   s.rank = ReadRank(reader);
   s.policy = ReadPolicy(reader);
+  s.tag = ReadTag(reader);
   s.alloc_wait_ms = ReadAllocWait(reader);
   s.log_level = ReadLogLevel(reader);
   s.scratch_base = ReadScratchBase(reader, &s.scratch_base_yields);

@@ -33,7 +33,7 @@ bool VirtualMemory::CanAdopt(const CUmemAllocationProp* prop) {
 }
 
 CUresult VirtualMemory::Create(Handle* out, size_t bytes, const CUmemAllocationProp& prop,
-                               unsigned long long flags) {
+                               unsigned long long flags, std::string_view tag) {
   Handle physical = 0;
   if (auto r = driver_.mem_create(&physical, bytes, &prop, flags); r != CUDA_SUCCESS) return r;
   auto memory = std::make_unique<Memory>();
@@ -43,7 +43,7 @@ CUresult VirtualMemory::Create(Handle* out, size_t bytes, const CUmemAllocationP
   memory->bytes = memory->counted = bytes;
   memory->device = prop.location.id;
   memory->number = ++last_number_;
-  CopyText(memory->tag, "default");
+  CopyText(memory->tag, tag);
   memory->pieces.push_back({0, bytes, physical});
   memory->adopted = std::make_unique<Adopted>(Adopted{prop, flags, {}});
   ledger_.AddResident(memory->device, int64_t(bytes));

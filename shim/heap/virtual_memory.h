@@ -14,6 +14,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "common/mutex.h"
@@ -50,7 +51,7 @@ class VirtualMemory {
   // moved. The driver refuses unknown and released handles with INVALID_VALUE, and so do these.
 
   CUresult Create(Handle* out, size_t bytes, const CUmemAllocationProp& prop,
-                  unsigned long long flags);
+                  unsigned long long flags, std::string_view tag);
   // Memory lives on while it is mapped. What is out goes with its backup, without the driver.
   CUresult Release(Handle handle);
   // Native handles pass through; what is not mapped only because it is out is in their way too.

@@ -11,13 +11,11 @@
 #include "shim/hooks/handlers.h"
 #include "shim/hooks/hooked.h"
 #include "shim/hooks/native_answers.h"
+#include "shim/hooks/tags.h"
 #include "shim/hooks/want_of_memory.h"
 
 namespace parkade::shim {
 namespace {
-
-// What an allocation is called until the application says otherwise.
-constexpr char kDefaultTag[] = "default";
 
 // Rows of pitched allocations; not the device's attribute of texture pitches, which is 32 (580).
 constexpr size_t kRowStep = 512;
@@ -54,7 +52,7 @@ CUresult TryToAllocate(Parts& parts, const void* caller, CUdeviceptr* out, size_
     return AllocateNative(parts, wire::ForeignKind::kCommunication, out, bytes);
   }
   *out = 0;  // as the driver leaves it where it fails
-  const CUresult r = parts.heap.Allocate(out, bytes, kDefaultTag);
+  const CUresult r = parts.heap.Allocate(out, bytes, CurrentTag(parts.own_tag));
   if (r == CUDA_SUCCESS || r == CUDA_ERROR_OUT_OF_MEMORY) return r;
   // What the program did wrong is wrong natively too, in the driver's own words. Else it is virtual
   // memory that is refused: by an old device, or by a wrapper between here and the driver.

@@ -8,6 +8,7 @@
 #include "shim/hooks/handlers.h"
 #include "shim/hooks/hooked.h"
 #include "shim/hooks/native_answers.h"
+#include "shim/hooks/tags.h"
 #include "shim/hooks/want_of_memory.h"
 
 namespace parkade::shim {
@@ -52,9 +53,10 @@ CUresult Create(const Call<decltype(cuMemCreate)>& call, Parts* parts, Handle* h
     return call.real(handle, bytes, prop, flags);
   }
   VirtualMemory& memory = parts->heap.virtual_memory();
-  const CUresult r = memory.Create(handle, bytes, *prop, flags);
+  const std::string_view tag = CurrentTag(parts->own_tag);
+  const CUresult r = memory.Create(handle, bytes, *prop, flags, tag);
   if (r != CUDA_ERROR_OUT_OF_MEMORY || parts->heap.Trim() == 0) return r;
-  return memory.Create(handle, bytes, *prop, flags);
+  return memory.Create(handle, bytes, *prop, flags, tag);
 }
 
 // Whether what was asked for is memory of the device that the driver's free memory is told of here.

@@ -149,6 +149,11 @@ class App:
         equal(self.line(), f"done after {self.next_step} steps, every byte right", "stepper's last line")
         equal(self.process.wait(PATIENCE), 0, "stepper's exit code")
 
+    def end(self):
+        """Ends the input of any other program and waits for its good end."""
+        self.process.stdin.close()
+        equal(self.process.wait(PATIENCE), 0, "exit code")
+
     def kill(self):
         with contextlib.suppress(ProcessLookupError):
             self.process.kill()

@@ -55,6 +55,20 @@ TEST_CASE("our own variables win over the launchers' and name themselves as the 
   CHECK(s.warnings.empty());
 }
 
+TEST_CASE("the tag of memory that has none") {
+  CHECK(Read({}).tag == "default");
+  const Settings s = Read({{"PARKADE_TAG", "rollout/weights"}});
+  CHECK(s.tag == "rollout/weights");
+  CHECK(Says(s.lines, "tag=rollout/weights (PARKADE_TAG)"));
+  for (const char* bad : {"a b", "a,b", "x=host", "12345678901234567890123456789012"}) {
+    const Settings refused = Read({{"PARKADE_TAG", bad}});
+    CHECK(refused.tag == "default");
+    CHECK(
+        Says(refused.warnings, std::string("PARKADE_TAG=") + bad +
+                                   " is ignored: a tag is 1 to 31 letters, digits and _ - . : /"));
+  }
+}
+
 TEST_CASE("labels of torchrun, Slurm and MPI are understood") {
   CHECK(Read({{"RANK", "5"}, {"TORCHELASTIC_RUN_ID", "run"}}).rank == 5);
   CHECK(Read({{"TORCHELASTIC_RUN_ID", "run"}}).job == "run");

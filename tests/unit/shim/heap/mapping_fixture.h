@@ -36,7 +36,7 @@ struct MappingFixture : HeapFixture {
 
   Handle Create(Bytes bytes = kBytes, int device = 0) {
     Handle handle = 0;
-    REQUIRE(memory.Create(&handle, bytes, OnDevice(device), 0) == CUDA_SUCCESS);
+    REQUIRE(memory.Create(&handle, bytes, OnDevice(device), 0, "default") == CUDA_SUCCESS);
     return handle;
   }
   void Map(Handle handle, Bytes at, Bytes bytes = kBytes) {

@@ -173,7 +173,7 @@ TEST_CASE("a driver call that fails leaves tables and driver as they were") {
   MappingFixture f;
   f.fake.Fail("cuMemCreate", 1, CUDA_ERROR_OUT_OF_MEMORY);
   Handle none = 7;
-  CHECK(f.memory.Create(&none, kBytes, OnDevice(0), 0) == CUDA_ERROR_OUT_OF_MEMORY);
+  CHECK(f.memory.Create(&none, kBytes, OnDevice(0), 0, "default") == CUDA_ERROR_OUT_OF_MEMORY);
   CHECK(none == 7);
   const Handle handle = f.Create();
   f.fake.Fail("cuMemMap", 1, CUDA_ERROR_UNKNOWN);

@@ -28,8 +28,8 @@ struct Runtime {
   Wants wants;
   ShareServer exports{driver, heap};
   Imports imports{driver, heap.implicit_wait()};
-  Parts parts{driver, contexts, streams, heap,    foreign, registrations,
-              wants,  exports,  imports, *ledger, 0};
+  Parts parts{driver, contexts, streams, heap,    foreign,   registrations,
+              wants,  exports,  imports, *ledger, "default", 0};
 };
 
 wire::LedgerHeader Ledger() {
@@ -103,6 +103,17 @@ uint64_t parkade_test_unhooked_names() { return UnhookedNames(); }
 uint64_t parkade_test_tracked_calls(const char* name) {
   const auto entry = FindEntry(name);
   return entry ? TrackedCalls(*entry) : 0;
+}
+
+int parkade_test_tag_of(uint64_t base, char* out) {
+  const auto ledger = wire::ReadLedger(LiveParts()->ledger.fd());
+  if (!ledger.ok()) return -1;
+  for (const wire::LedgerRecord& record : ledger->records) {
+    if (record.base != base) continue;
+    memcpy(out, record.tag, sizeof record.tag);
+    return 0;
+  }
+  return -1;
 }
 
 int parkade_test_escapes(char* out, int size) {

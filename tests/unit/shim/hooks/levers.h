@@ -24,6 +24,8 @@ uint32_t parkade_test_waiting_threads();
 uint64_t parkade_test_unhooked_names();
 // Successful calls of the tracked entry `name`.
 uint64_t parkade_test_tracked_calls(const char* name);
+// The tag of the allocation at `base`, into 32 bytes: 0, or -1 where none is.
+int parkade_test_tag_of(uint64_t base, char* out);
 // Writes the file names of escapes, one a line, and returns how many there are.
 int parkade_test_escapes(char* out, int size);
 }

@@ -61,7 +61,7 @@ class Worker {
     const CUmemAccessDesc access{prop.location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
     const CUdeviceptr at = base_ + i * kPage;
     const auto kind = Gate::Call::kAllocation;
-    Through(kind, [&] { return memory_.Create(&page.handle, kPage, prop, 0); });
+    Through(kind, [&] { return memory_.Create(&page.handle, kPage, prop, 0, "default"); });
     Through(kind, [&] { return memory_.Map(at, kPage, 0, page.handle, 0); });
     Through(kind, [&] { return memory_.SetAccess(at, kPage, &access, 1); });
     page.word = random_();

@@ -71,7 +71,7 @@ class ParkedProcess {
     CUmemGenericAllocationHandle handle = 0;
     CUdeviceptr at = 0;
     REQUIRE(driver.mem_address_reserve(&at, places * 2_MiB, 0, 0, 0) == CUDA_SUCCESS);
-    REQUIRE(memory.Create(&handle, 2_MiB, prop, 0) == CUDA_SUCCESS);
+    REQUIRE(memory.Create(&handle, 2_MiB, prop, 0, "default") == CUDA_SUCCESS);
     for (size_t i = 0; i < places; ++i) {
       REQUIRE(memory.Map(at + i * 2_MiB, 2_MiB, 0, handle, 0) == CUDA_SUCCESS);
     }
