@@ -23,9 +23,10 @@ MAY_INCLUDE = {
     "shim/ipc": ["common", "proto", "shim/libc", "shim/cuda", "shim/heap"],
     "shim/kernels": [],
     "shim/pause": ["common", "proto", "shim/libc", "shim/cuda", "shim/heap", "shim/ipc", "shim/kernels"],
-    "shim/agent": ["common", "proto", "shim/libc", "shim/cuda", "shim/heap", "shim/pause"],
+    "shim/include": [],
+    "shim/agent": ["common", "proto", "shim/libc", "shim/cuda", "shim/heap", "shim/pause", "shim/include"],
     "shim": ["common", "proto", "shim/libc", "shim/cuda", "shim/heap", "shim/ipc", "shim/pause", "shim/agent"],
-    "shim/hooks": ["common", "proto", "shim/libc", "shim/cuda", "shim/heap", "shim/ipc", "shim/pause", "shim"],
+    "shim/hooks": ["common", "proto", "shim/libc", "shim/cuda", "shim/heap", "shim/ipc", "shim/pause", "shim/include", "shim"],
     "daemon": ["common", "proto"],
     "cli": ["common", "proto"],
 }

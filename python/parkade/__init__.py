@@ -26,6 +26,7 @@ from .errors import (
     Unauthenticated,
     Unavailable,
 )
+from .hooks import Hook, after_resume, before_pause
 from .labels import environment, set_labels
 from .preload import find_library, merge_preload
 from .tags import tag
@@ -58,9 +59,9 @@ from .types import (
 __all__ = [
     "Aborted", "Allocation", "AlreadyExists", "AsyncClient", "Cancelled", "Client", "DataLoss",
     "DeadlineExceeded", "Error", "Event", "EventKind", "FailedPrecondition", "ForeignMemory", "GateMode",
-    "GatedAllocations", "GatedWork", "Gpu", "GpuChange", "GpuUser", "Internal", "InvalidArgument", "Node",
+    "GatedAllocations", "GatedWork", "Gpu", "GpuChange", "GpuUser", "Hook", "Internal", "InvalidArgument", "Node",
     "NotFound", "OnExported", "PermissionDenied", "Policy", "Process", "ProcessDetails", "ProcessDevice",
     "ProcessState", "Progress", "ResourceExhausted", "ScratchBase", "ScratchEntry", "Selector", "Target",
-    "TransitionResult", "Unauthenticated", "Unavailable", "environment", "find_library", "merge_preload",
+    "TransitionResult", "Unauthenticated", "Unavailable", "after_resume", "before_pause", "environment", "find_library", "merge_preload",
     "set_labels", "tag",
 ]

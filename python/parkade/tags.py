@@ -3,24 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
-import functools
-import re
 import sys
 from collections.abc import Iterator
 
-_NAME = re.compile(r"[A-Za-z0-9_.:/-]{1,31}")
+from .library import checked_name, library
+
 _DEPTH = 16  # PARKADE_TAG_DEPTH of parkade.h
 
 # torch.cuda.MemPool by tag and device, for as long as the process lives: its memory is theirs.
 _pools: dict[tuple[str, int], object] = {}
-
-
-@functools.cache
-def _library() -> ctypes.CDLL | None:
-    """The preloaded libparkade.so, or None in a process without it."""
-    this = ctypes.CDLL(None)
-    return this if hasattr(this, "parkade_tag_push") else None
 
 
 @contextlib.contextmanager
@@ -35,17 +26,15 @@ def tag(name: str) -> Iterator[None]:
     name: 1 to 31 letters, digits and signs of "_-.:/"; ValueError for another. RuntimeError when tags
     nest deeper than 16.
     """
-    if not _NAME.fullmatch(name):
-        raise ValueError(f'tag {name!r}: 1 to 31 letters, digits and signs of "_-.:/"')
-    library = _library()
-    if library is not None and library.parkade_tag_push(name.encode()) != 0:
+    ours, text = library(), checked_name("tag", name)
+    if ours is not None and ours.parkade_tag_push(text) != 0:
         raise RuntimeError(f"tags nest deeper than {_DEPTH}")
     try:
         with _pool(name):
             yield
     finally:
-        if library is not None:
-            library.parkade_tag_pop()
+        if ours is not None:
+            ours.parkade_tag_pop()
 
 
 def _pool(name: str) -> contextlib.AbstractContextManager[object]:

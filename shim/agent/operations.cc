@@ -53,7 +53,9 @@ bool IsAbortable(const wire::Packet& packet) {
 
 }  // namespace
 
-Operations::Operations(Freezer& freezer) : freezer_(freezer) {}
+Operations::Operations(Freezer& freezer, PauseHooks& hooks, const Driver& driver,
+                       LedgerWriter& ledger)
+    : freezer_(freezer), hooks_(hooks), driver_(driver), ledger_(ledger) {}
 
 Operations::~Operations() = default;
 
@@ -169,9 +171,11 @@ void Operations::Run(const Request& request, uint64_t connection) {
   if (request == nullptr) {
     // What the outcome is stands in the ledger; nobody waits for it.
     [[maybe_unused]] const Freezer::Outcome outcome = freezer_.Abort();
+    RunHooksAfter();
     return;
   }
   const wire::Reply reply = Execute(*request);
+  RunHooksAfter();
   {
     MutexLock lock(mu_);
     abortable_ = false;
@@ -217,10 +221,24 @@ Freezer::Outcome Operations::Prepare(const wire::Prepare& prepare) {
       !wire::IsGatedAllocations(prepare.gated_allocations)) {
     return {BadRequest("prepare: gate out of range")};
   }
+  if (freezer_.state() == wire::ProcessState::kRunning) {
+    hooked_ = true;
+    const auto ran =
+        hooks_.Run(PauseHooks::When::kBeforePause, driver_, freezer_.abort_requested());
+    if (!ran.ok()) return {ran};
+  }
   return freezer_.Prepare(
       Deadline::InNs(prepare.drain_timeout_ns),
       {prepare.epoch, wire::GateMode(prepare.gate_mode), wire::GatedWork(prepare.gated_work),
        wire::GatedAllocations(prepare.gated_allocations), wire::OnExported(exported)});
+}
+
+void Operations::RunHooksAfter() {
+  if (!hooked_ || freezer_.state() != wire::ProcessState::kRunning) return;
+  hooked_ = false;
+  static const std::atomic<bool> never{false};
+  const auto ran = hooks_.Run(PauseHooks::When::kAfterResume, driver_, never);
+  if (!ran.ok()) ledger_.AddEvent(std::string("after a resume: ") + ran.error().what);
 }
 
 Freezer::Outcome Operations::Commit(const wire::Commit& commit, wire::Packet& packet) {

@@ -11,6 +11,8 @@
 #include "common/fd.h"
 #include "common/mutex.h"
 #include "proto/channel.h"
+#include "shim/agent/pause_hooks.h"
+#include "shim/heap/ledger_writer.h"
 #include "shim/libc/thread.h"
 #include "shim/pause/freezer.h"
 
@@ -19,7 +21,8 @@ namespace parkade::shim {
 // All methods are for the agent's thread.
 class Operations {
  public:
-  explicit Operations(Freezer& freezer);  // which outlives it
+  // All outlive it.
+  Operations(Freezer& freezer, PauseHooks& hooks, const Driver& driver, LedgerWriter& ledger);
   ~Operations();
 
   // Makes the descriptor below; before anything else.
@@ -65,9 +68,14 @@ class Operations {
   wire::Reply Execute(wire::Packet& packet);
   Freezer::Outcome Prepare(const wire::Prepare& prepare);
   Freezer::Outcome Commit(const wire::Commit& commit, wire::Packet& packet);
+  // Once the process runs again for which hooks have run before a pause.
+  void RunHooksAfter();
   void Post(const wire::Reply& reply, uint64_t connection);
 
   Freezer& freezer_;
+  PauseHooks& hooks_;
+  const Driver& driver_;
+  LedgerWriter& ledger_;
   Fd replies_fd_;
   std::atomic<bool> had_files_{false};  // a Commit has come with some
   mutable Mutex mu_;                    // innermost
@@ -77,6 +85,7 @@ class Operations {
   bool running_ GUARDED_BY(mu_) = false;
   bool abortable_ GUARDED_BY(mu_) = false;   // a Prepare, LetThrough or Commit is under way
   uint64_t connection_ GUARDED_BY(mu_) = 1;  // replies of an earlier one are dropped
+  bool hooked_ = false;                      // operation thread: hooks have run for a pause
   Thread thread_;
 };
 

@@ -68,6 +68,7 @@ class Freezer {
 
   // Any thread: a Prepare, LetThrough or Commit under way stops soon and undoes itself (CANCELLED).
   void RequestAbort() { abort_requested_.store(true, std::memory_order_release); }
+  const std::atomic<bool>& abort_requested() const { return abort_requested_; }
   // Before the next Prepare or Commit begins, by whoever starts it; the calls themselves never
   // clear the request, so that one that came just before is not lost.
   void ClearAbort() { abort_requested_.store(false, std::memory_order_release); }

@@ -21,6 +21,10 @@ enum {
 #define PARKADE_TAG_BYTES 32 /* of a tag's name, with the NUL behind it */
 #define PARKADE_TAG_DEPTH 16 /* how deep tags nest on a thread */
 
+#define PARKADE_BEFORE_PAUSE 1
+#define PARKADE_AFTER_RESUME 2
+#define PARKADE_HOOK_MOST_MS 10000
+
 #ifdef PARKADE_IMPLEMENTATION
 #define PARKADE_CALL(name, parameters, arguments) int name parameters;
 #ifdef __cplusplus
@@ -61,6 +65,26 @@ PARKADE_CALL(parkade_tag_push, (const char* tag), (tag))
 /* Ends the latest parkade_tag_push of this thread that has not been ended. PARKADE_E_STATE: there
  * is none. */
 PARKADE_CALL(parkade_tag_pop, (void), ())
+
+/* Has `function(user)` run before each pause of this process, while it still runs, or after it runs
+ * again, also after a pause that was undone. Hooks run one after the other in the order of these
+ * calls, on a thread of libparkade.so's with every signal blocked and no context current; they may
+ * use the GPU. One that returns another value than 0 before a pause, or takes longer than
+ * `timeout_ms`, 1 to PARKADE_HOOK_MOST_MS, lets the pause fail: the process runs on, and the error
+ * has the hook's name. Hooks of one pause have PARKADE_HOOK_MOST_MS in all. After a resume it is an
+ * event in `parkade show`. A hook that runs over its time runs on; until it has ended pauses fail.
+ *
+ * `name`: as a tag's. The hook's number, above 0; PARKADE_E_INVAL; PARKADE_E_NOSPACE: 32 are
+ * registered. Any thread. A forked child has its parent's hooks. */
+PARKADE_CALL(parkade_hook_add,
+             (int when, const char* name, int (*function)(void* user), void* user,
+              unsigned timeout_ms),
+             (when, name, function, user, timeout_ms))
+
+/* Ends what parkade_hook_add has begun, and waits for the hook to return where it runs on another
+ * thread. PARKADE_E_INVAL: no hook has this number; PARKADE_E_STATE: after PARKADE_HOOK_MOST_MS it
+ * still runs, so that `user` must stay; it does not run again. */
+PARKADE_CALL(parkade_hook_remove, (int hook), (hook))
 
 #ifdef PARKADE_IMPLEMENTATION
 #ifdef __cplusplus

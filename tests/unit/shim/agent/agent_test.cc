@@ -72,7 +72,8 @@ struct Shim {
   Settings settings;
   Identity identity = *ReadIdentity();
   ParkedProcess p;
-  Operations operations{p.freezer};
+  PauseHooks hooks;
+  Operations operations{p.freezer, hooks, p.driver, *p.ledger};
   Wants wants;
   Agent agent{settings, identity, *p.ledger, operations, wants, kLeaseMs * 1'000'000};
 };
@@ -140,6 +141,50 @@ TEST_CASE("an allocation that found no room is told, and the answer stands besid
   // Only the first few of many at once.
   for (uint64_t i = 0; i < 100; ++i) shim.wants.Add({event, 0, i});
   CHECK(shim.wants.Take().size() <= 4);
+}
+
+TEST_CASE(
+    "hooks run before a pause and once the process runs again, and one that fails refuses it") {
+  struct Log {
+    std::string calls;
+    int before_returns = 0;
+  } log;
+  Shim& shim = TheShim();
+  const auto add = [&](PauseHooks::When when, PauseHooks::Function function) {
+    const int number = shim.hooks.Add(when, "noting", function, &log, 5000);
+    REQUIRE(number > 0);
+    return number;
+  };
+  const int before = add(PauseHooks::When::kBeforePause, [](void* user) {
+    auto& noted = *static_cast<Log*>(user);
+    noted.calls += Gate::IsClosed() ? "closed " : "before ";
+    return noted.before_returns;
+  });
+  const int after = add(PauseHooks::When::kAfterResume, [](void* user) {
+    static_cast<Log*>(user)->calls += Gate::IsClosed() ? "closed " : "after ";
+    return 7;
+  });
+  wire::Channel channel = shim.Welcome();
+  CHECK(Ask(channel, PrepareFor(21)).code == 0);
+  CHECK(Ask(channel, PrepareFor(22)).already == 1);
+  CHECK(log.calls == "before ");
+  CHECK(Ask(channel, wire::Make<wire::Abort>(23)).code == 0);
+  CHECK(log.calls == "before after ");
+  CHECK(Ask(channel, wire::Make<wire::Resume>(24)).already == 1);
+  CHECK(log.calls == "before after ");
+  const auto ledger = wire::ReadLedgerHeader(shim.p.ledger->fd());
+  REQUIRE(ledger.ok());
+  CHECK(ReadText(ledger->text).find("after a resume: hook noting returned 7") !=
+        std::string_view::npos);
+
+  log = {"", 5};
+  const wire::Reply refused = Ask(channel, PrepareFor(25));
+  CHECK(ReadText(refused.reason) == "HOOK_FAILED");
+  CHECK(ReadText(refused.message) == "hook noting returned 5");
+  CHECK(wire::ProcessState(refused.state) == ProcessState::kRunning);
+  CHECK(log.calls == "before after ");
+  CHECK(shim.hooks.Remove(before) == PauseHooks::Removal::kRemoved);
+  CHECK(shim.hooks.Remove(after) == PauseHooks::Removal::kRemoved);
 }
 
 TEST_CASE("requests are answered in turn, those out of range refused") {
