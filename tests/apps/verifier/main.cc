@@ -14,6 +14,7 @@
 #include <cstring>
 #include <vector>
 
+#include "common/bytes.h"
 #include "tests/apps/verifier/kernels.h"
 
 namespace {
@@ -114,25 +115,42 @@ class Verifier {
   std::vector<uint64_t> steps_;  // how often each buffer got new words
 };
 
-}  // namespace
-
-int main(int argc, char** argv) {
+struct Options {
   size_t buffers = 4;
   uint64_t bytes = 4 << 20;
+};
+
+bool ReadOptions(int argc, char** argv, Options* options) {
   static const option kLong[] = {{"buffers", required_argument, nullptr, 'n'},
                                  {"bytes", required_argument, nullptr, 'b'},
                                  {nullptr, 0, nullptr, 0}};
   for (int c; (c = getopt_long(argc, argv, "", kLong, nullptr)) != -1;) {
-    if (c == 'n') buffers = strtoull(optarg, nullptr, 10);
-    if (c == 'b') bytes = strtoull(optarg, nullptr, 10);
-    if (c == '?') {
-      fputs("usage: verifier [--buffers N] [--bytes N]\n", stderr);
-      return kUsage;
+    if (c == 'b') {
+      const auto size = parkade::ParseBytes(optarg);
+      if (!size.ok()) return false;
+      options->bytes = *size;
+    } else if (c == 'n') {
+      char* end = nullptr;
+      options->buffers = strtoull(optarg, &end, 10);
+      if (*end != '\0' || options->buffers == 0) return false;
+    } else {
+      return false;
     }
   }
+  return optind == argc;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Options options;
+  if (!ReadOptions(argc, argv, &options)) {
+    fputs("usage: verifier [--buffers N] [--bytes SIZE]\n", stderr);
+    return kUsage;
+  }
   setvbuf(stdout, nullptr, _IOLBF, 0);
-  Verifier verifier(buffers, bytes);
-  printf("verifier pid %d ready: %zu buffers, %" PRIu64 " bytes\n", getpid(), buffers,
+  Verifier verifier(options.buffers, options.bytes);
+  printf("verifier pid %d ready: %zu buffers, %" PRIu64 " bytes\n", getpid(), options.buffers,
          verifier.bytes());
   uint64_t step = 0;
   unsigned percent = 100;
