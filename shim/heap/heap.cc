@@ -135,6 +135,8 @@ void Heap::Publish(const wire::LedgerRecord& record) {
   ledger_.AddRequested(record.device, int64_t(record.bytes));
   std::optional<wire::Place> place;  // none: freed meanwhile, together with its context
   bool held = false;
+  CUdeviceptr range = 0;
+  uint64_t range_number = 0;
   {
     MutexLock lock(mu_);
     const auto it = allocations_.find(record.base);
@@ -142,6 +144,8 @@ void Heap::Publish(const wire::LedgerRecord& record) {
       it->second.slot = slot;
       place = it->second.range->place;
       held = it->second.range->holds != 0;
+      range = it->second.range->base;
+      range_number = it->second.range->number;
     }
   }
   if (!place) {
@@ -152,7 +156,7 @@ void Heap::Publish(const wire::LedgerRecord& record) {
   // What has changed while it had no slot to be said in.
   if (uint32_t(*place) != record.place) ledger_.SetPlace(slot, record.number, *place);
   const auto now = held ? wire::AllocationClass::kHeld : wire::AllocationClass::kPausable;
-  if (uint32_t(now) != record.allocation_class) ledger_.SetClass(slot, record.number, now);
+  if (uint32_t(now) != record.allocation_class) ShowClass(range, range_number);
 }
 
 bool Heap::Free(CUdeviceptr ptr, CUresult* result) {

@@ -193,6 +193,8 @@ class Heap {
   void Publish(const wire::LedgerRecord& record);
   void Moved(Range* range, RangeState state, wire::Place place);
   void ShowPlaces(const std::vector<Shown>& shown);
+  // Says in the ledger whether a range is held, after that may have changed; none when it is gone.
+  void ShowClass(CUdeviceptr range, uint64_t range_number);
   // The allocations of `range` that are in the ledger.
   std::vector<Shown> ShownIn(const Range& range) REQUIRES(mu_);
   // Ledger and driver; returns the physical bytes. Backings go with `removed` itself.
@@ -205,6 +207,7 @@ class Heap {
   DeviceMemory memory_;
   VirtualMemory virtual_memory_;
 
+  Mutex showing_mu_;  // while the ledger is told who is held; mu_ and the ledger's come after it
   mutable Mutex mu_;  // innermost: nothing is called, copied or waited for while it is held
   std::map<CUdeviceptr, std::unique_ptr<Range>> ranges_ GUARDED_BY(mu_);
   Table allocations_ GUARDED_BY(mu_);

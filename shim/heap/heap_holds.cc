@@ -4,7 +4,6 @@
 namespace parkade::shim {
 
 Heap::Holding Heap::Hold(CUdeviceptr base, uint64_t number, Shared* shared) {
-  std::vector<Shown> shown;
   {
     MutexLock lock(mu_);
     const auto it = allocations_.find(base);
@@ -14,27 +13,39 @@ Heap::Holding Heap::Hold(CUdeviceptr base, uint64_t number, Shared* shared) {
     *shared = {range.bytes,  base - range.base, it->second.bytes, range.device,
                range.pieces, range.base,        range.number};
     if (range.holds++ != 0) return Holding::kHeld;
-    shown = ShownIn(range);
   }
-  for (const Shown& s : shown) ledger_.SetClass(s.slot, s.number, wire::AllocationClass::kHeld);
+  ShowClass(shared->range, shared->range_number);
   return Holding::kHeld;
 }
 
 void Heap::LetGo(CUdeviceptr range, uint64_t range_number) {
-  std::vector<Shown> shown;
   {
     MutexLock lock(mu_);
     const auto it = ranges_.find(range);
     if (it == ranges_.end() || it->second->number != range_number) return;
     if (--it->second->holds != 0) return;
+  }
+  ShowClass(range, range_number);
+}
+
+// Whoever writes last has looked last: threads that hold and let go at once leave what is so.
+void Heap::ShowClass(CUdeviceptr range, uint64_t range_number) {
+  MutexLock showing(showing_mu_);
+  std::vector<Shown> shown;
+  auto now = wire::AllocationClass::kPausable;
+  {
+    MutexLock lock(mu_);
+    const auto it = ranges_.find(range);
+    if (it == ranges_.end() || it->second->number != range_number) return;
+    if (it->second->holds != 0) now = wire::AllocationClass::kHeld;
     shown = ShownIn(*it->second);
   }
-  for (const Shown& s : shown) ledger_.SetClass(s.slot, s.number, wire::AllocationClass::kPausable);
+  for (const Shown& s : shown) ledger_.SetClass(s.slot, s.number, now);
 }
 
 std::optional<Heap::Held> Heap::HoldIn(CUdeviceptr at, Bytes bytes) {
   Held held;
-  std::vector<Shown> shown;
+  std::vector<std::pair<CUdeviceptr, uint64_t>> newly;
   {
     MutexLock lock(mu_);
     std::vector<Range*> found;
@@ -46,11 +57,10 @@ std::optional<Heap::Held> Heap::HoldIn(CUdeviceptr at, Bytes bytes) {
     }
     for (Range* range : found) {
       held.ranges.emplace_back(range->base, range->number);
-      if (range->holds++ != 0) continue;
-      for (const Shown& s : ShownIn(*range)) shown.push_back(s);
+      if (range->holds++ == 0) newly.push_back(held.ranges.back());
     }
   }
-  for (const Shown& s : shown) ledger_.SetClass(s.slot, s.number, wire::AllocationClass::kHeld);
+  for (const auto& [base, number] : newly) ShowClass(base, number);
   if (virtual_memory_.HoldIn(at, bytes, &held.mapped)) return held;
   LetGo(held);
   return std::nullopt;

@@ -143,7 +143,7 @@ class VirtualMemory {
   // Gives it back to ledger and driver; the last error of the driver's.
   CUresult GiveBack(const Memories& gone);
 
-  static wire::AllocationClass ClassOf(const Memory& memory) REQUIRES(mu_) {
+  wire::AllocationClass ClassOf(const Memory& memory) const REQUIRES(mu_) {
     return memory.holds == 0 ? wire::AllocationClass::kPausable : wire::AllocationClass::kHeld;
   }
 
@@ -151,6 +151,8 @@ class VirtualMemory {
 
   // Says in the ledger where memory is that may hold bytes; no effect for other memory.
   void List(Handle handle);
+  // The same for whether it is held, after that may have changed.
+  void ShowClass(Handle handle);
   void ShowMoving(const std::vector<Memory*>& moving);
 
   // A move's own addresses for memory that is moving, mapped there or not. False: there are none.
@@ -165,6 +167,7 @@ class VirtualMemory {
   const Contexts& contexts_;
   std::atomic<uint64_t>& last_number_;
 
+  Mutex showing_mu_;  // while the ledger is told who is held; mu_ and the ledger's come after it
   mutable Mutex mu_;  // innermost
   CondVar settled_;   // a range has stopped moving
   std::map<Handle, std::unique_ptr<Memory>> memories_ GUARDED_BY(mu_);

@@ -4,18 +4,31 @@
 namespace parkade::shim {
 
 void VirtualMemory::Hold(Handle handle, const char* why) {
-  std::optional<uint32_t> slot;
-  uint64_t number = 0;
   {
     MutexLock lock(mu_);
     Memory* memory = Find(handle);
     if (memory == nullptr) return;
     ++memory->holds;
-    slot = memory->slot;
-    number = memory->number;
   }
   ledger_.AddWarning(why);
-  if (slot) ledger_.SetClass(*slot, number, wire::AllocationClass::kHeld);
+  ShowClass(handle);
+}
+
+// Whoever writes last has looked last: threads that hold and let go at once leave what is so.
+void VirtualMemory::ShowClass(Handle handle) {
+  MutexLock showing(showing_mu_);
+  std::optional<uint32_t> slot;
+  uint64_t number = 0;
+  auto now = wire::AllocationClass::kPausable;
+  {
+    MutexLock lock(mu_);
+    const Memory* memory = Find(handle);
+    if (memory == nullptr) return;
+    slot = memory->slot;
+    number = memory->number;
+    now = ClassOf(*memory);
+  }
+  if (slot) ledger_.SetClass(*slot, number, now);
 }
 
 void VirtualMemory::HoldMapped(CUdeviceptr at, size_t bytes, const char* why) {
@@ -28,7 +41,7 @@ void VirtualMemory::HoldMapped(CUdeviceptr at, size_t bytes, const char* why) {
 }
 
 bool VirtualMemory::HoldIn(CUdeviceptr at, size_t bytes, std::vector<Held>* held) {
-  std::vector<std::pair<uint32_t, uint64_t>> shown;  // slot and number
+  std::vector<Handle> newly;
   {
     MutexLock lock(mu_);
     const auto places = MappedIn(at, bytes);
@@ -38,24 +51,20 @@ bool VirtualMemory::HoldIn(CUdeviceptr at, size_t bytes, std::vector<Held>* held
     for (const Mapped& place : places) {
       Memory& memory = *place.memory;
       held->push_back({memory.handle, memory.number});
-      if (memory.holds++ == 0 && memory.slot) shown.emplace_back(*memory.slot, memory.number);
+      if (memory.holds++ == 0) newly.push_back(memory.handle);
     }
   }
-  for (const auto& [slot, number] : shown) {
-    ledger_.SetClass(slot, number, wire::AllocationClass::kHeld);
-  }
+  for (const Handle handle : newly) ShowClass(handle);
   return true;
 }
 
 void VirtualMemory::LetGo(const Held& held) {
-  std::optional<uint32_t> slot;
   {
     MutexLock lock(mu_);
     Memory* memory = Find(held.handle);
     if (memory == nullptr || memory->number != held.number || --memory->holds != 0) return;
-    slot = memory->slot;
   }
-  if (slot) ledger_.SetClass(*slot, held.number, wire::AllocationClass::kPausable);
+  ShowClass(held.handle);
 }
 
 }  // namespace parkade::shim

@@ -125,7 +125,7 @@ void VirtualMemory::List(Handle handle) {
   }
   // What has changed while it had no slot to be said in.
   if (uint32_t(*place) != record.place) ledger_.SetPlace(*slot, record.number, *place);
-  if (uint32_t(now) != record.allocation_class) ledger_.SetClass(*slot, record.number, now);
+  if (uint32_t(now) != record.allocation_class) ShowClass(handle);
 }
 
 void VirtualMemory::ShowMoving(const std::vector<Memory*>& moving) {

@@ -132,5 +132,34 @@ TEST_CASE("of threads that free the same memory one succeeds") {
   }
 }
 
+// In each round every thread holds the memory and lets go of it once: what is written last counts.
+TEST_CASE("threads that hold memory and let go of it leave it pausable in the ledger") {
+  constexpr int kHolders = 3, kHolds = 60'000;
+  HeapFixture f;
+  const CUdeviceptr ptr = f.Allocate(40_MiB);
+  std::atomic<int> begun{0}, done{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kHolders; ++t) {
+    threads.emplace_back([&] {
+      for (int round = 1; round <= kHolds; ++round) {
+        while (begun < round) std::this_thread::yield();
+        const auto held = f.heap->HoldIn(ptr, 1);
+        MUST(held.has_value());
+        f.heap->LetGo(*held);
+        ++done;
+      }
+    });
+  }
+  int wrong = 0;
+  for (int round = 1; round <= kHolds; ++round) {
+    begun = round;
+    while (done < round * kHolders) std::this_thread::yield();
+    wrong += f.Ledger().records[0].allocation_class != uint32_t(wire::AllocationClass::kPausable);
+  }
+  for (auto& t : threads) t.join();
+  CHECK(wrong == 0);
+  CHECK(f.Free(ptr) == CUDA_SUCCESS);
+}
+
 }  // namespace
 }  // namespace parkade::shim
