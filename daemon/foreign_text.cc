@@ -9,7 +9,10 @@ struct Words {
   const char* advice;  // empty: nothing avoids it
 };
 constexpr Words kWords[] = {
-    {"native", "the device has no virtual memory management, or the driver refused it"},
+    {"native",
+     "memory that another process has exported, or of a kind that is not moved; all allocations, "
+     "where "
+     "the device has no virtual memory management or the driver refused it"},
     {"communication",
      "NCCL, NVSHMEM and UCX keep it; it goes when their communicators are destroyed"},
     {"pool",

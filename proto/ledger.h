@@ -32,7 +32,7 @@ constexpr bool IsPlace(uint32_t v) { return v >= 1 && v <= 5; }
 
 // What HBM is that the shim has seen and does not move.
 enum class ForeignKind : uint32_t {
-  kNative,         // linear memory of a device without virtual memory management
+  kNative,         // of a device without virtual memory management, or another process's
   kCommunication,  // of NCCL, NVSHMEM, UCX
   kPool,           // reserved by stream-ordered pools
   kManaged,        // as allocated; a pause moves what it can to the host by prefetch

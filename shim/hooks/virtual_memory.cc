@@ -21,13 +21,15 @@ constexpr char kExported[] =
 constexpr char kMulticast[] = "memory that is bound to a multicast object is held: it stays in HBM";
 constexpr char kSparse[] = "memory that is mapped into a sparse array is held: it stays in HBM";
 
-// Counts a native handle's memory where it is mapped; memory of hosts is no GPU's.
-void NoteNative(Parts& parts, CUdeviceptr at, size_t bytes, Handle handle) {
+// Counts a native handle's memory where it is mapped: a communication library's, or what another
+// process has exported. Memory of hosts is no GPU's.
+void NoteNative(const void* caller, Parts& parts, CUdeviceptr at, size_t bytes, Handle handle) {
   CUmemAllocationProp prop{};
   if (parts.driver.mem_get_allocation_properties(&prop, handle) != CUDA_SUCCESS) return;
-  if (prop.location.type == CU_MEM_LOCATION_TYPE_DEVICE) {
-    parts.foreign.AddOn(prop.location.id, wire::ForeignKind::kCommunication, at, bytes);
-  }
+  if (prop.location.type != CU_MEM_LOCATION_TYPE_DEVICE) return;
+  const auto kind = KeepsNativeMemory(caller, CountLoads()) ? wire::ForeignKind::kCommunication
+                                                            : wire::ForeignKind::kNative;
+  parts.foreign.AddOn(prop.location.id, kind, at, bytes);
 }
 
 // Native memory has no mappings that an application could change; the heap's are not to be touched.
@@ -101,7 +103,9 @@ CUresult OnMemMap(Call<decltype(cuMemMap)> call, CUdeviceptr at, size_t bytes, s
   if (IsOfTheHeap(*parts, at, bytes)) return CUDA_ERROR_INVALID_VALUE;
   InShim guard;
   const CUresult r = parts->heap.virtual_memory().Map(at, bytes, offset, handle, flags);
-  if (r == CUDA_SUCCESS && !VirtualMemory::IsLogical(handle)) NoteNative(*parts, at, bytes, handle);
+  if (r == CUDA_SUCCESS && !VirtualMemory::IsLogical(handle)) {
+    NoteNative(call.caller, *parts, at, bytes, handle);
+  }
   return r;
 }
 

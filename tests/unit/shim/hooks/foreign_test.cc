@@ -3,12 +3,25 @@
 #define __CUDA_API_VERSION_INTERNAL_ODR
 #include <cuda.h>
 #include <dlfcn.h>
+#include <unistd.h>
 
 #include <catch2/catch.hpp>
 #include <thread>
 
+#include "common/bytes.h"
+#include "proto/ledger.h"
 #include "tests/unit/shim/hooks/context.h"
 #include "tests/unit/shim/hooks/levers.h"
+
+using namespace parkade;
+
+namespace {
+
+uint64_t Counted(wire::ForeignKind kind) {
+  return parkade_test_foreign_bytes_of(0, uint32_t(kind));
+}
+
+}  // namespace
 
 TEST_CASE("memory of a communication library stays native and is counted") {
   Context context;
@@ -35,5 +48,39 @@ TEST_CASE("memory of a communication library stays native and is counted") {
   REQUIRE(alloc(&p, 1 << 20) == 0);
   CHECK(cuMemFreeAsync(p, nullptr) == CUDA_SUCCESS);
   CHECK(parkade_test_foreign_bytes() == 0);
+  dlclose(library);
+}
+
+TEST_CASE("memory that another process has exported is not taken for a communication library's") {
+  Context context;
+  void* library = dlopen(PARKADE_LIBNCCL, RTLD_LAZY | RTLD_LOCAL);
+  REQUIRE(library != nullptr);
+  auto* map = reinterpret_cast<int (*)(unsigned long long, size_t, unsigned long long)>(
+      dlsym(library, "nccl_like_map"));
+  CUmemAllocationProp prop{};
+  prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  prop.location = {CU_MEM_LOCATION_TYPE_DEVICE, {0}};
+  prop.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+  CUmemGenericAllocationHandle made = 0, imported = 0;
+  CUdeviceptr at = 0;
+  int fd = -1;
+  REQUIRE(cuMemCreate(&made, 2_MiB, &prop, 0) == CUDA_SUCCESS);
+  REQUIRE(cuMemExportToShareableHandle(&fd, made, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0) ==
+          CUDA_SUCCESS);
+  REQUIRE(cuMemImportFromShareableHandle(&imported, reinterpret_cast<void*>(uintptr_t(fd)),
+                                         CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) == CUDA_SUCCESS);
+  REQUIRE(cuMemAddressReserve(&at, 4_MiB, 0, 0, 0) == CUDA_SUCCESS);
+  REQUIRE(cuMemMap(at, 2_MiB, 0, imported, 0) == CUDA_SUCCESS);
+  CHECK(Counted(wire::ForeignKind::kNative) == 2_MiB);
+  CHECK(Counted(wire::ForeignKind::kCommunication) == 0);
+  REQUIRE(map(at + 2_MiB, 2_MiB, imported) == 0);
+  CHECK(Counted(wire::ForeignKind::kNative) == 2_MiB);
+  CHECK(Counted(wire::ForeignKind::kCommunication) == 2_MiB);
+  CHECK(cuMemUnmap(at, 4_MiB) == CUDA_SUCCESS);
+  CHECK(parkade_test_foreign_bytes() == 0);
+  CHECK(cuMemAddressFree(at, 4_MiB) == CUDA_SUCCESS);
+  CHECK(cuMemRelease(imported) == CUDA_SUCCESS);
+  CHECK(cuMemRelease(made) == CUDA_SUCCESS);
+  close(fd);
   dlclose(library);
 }

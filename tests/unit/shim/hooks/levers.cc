@@ -52,7 +52,10 @@ void ContextMade(SymbolLookup lookup, CUcontext context) {
     auto* made = new Runtime(LoadDriver(lookup), std::move(*ledger));
     internal::live_parts.store(&made->parts, std::memory_order_release);
   }
-  LiveParts()->contexts.Add(context, 0);
+  ScopedContext current(LiveParts()->driver, context);
+  CUdevice device = 0;
+  if (current.status() == CUDA_SUCCESS) LiveParts()->driver.ctx_get_device(&device);
+  LiveParts()->contexts.Add(context, device);
 }
 
 void ContextGoes(CUcontext context) {
@@ -74,6 +77,12 @@ int parkade_test_alive() { return LiveParts() != nullptr; }
 uint64_t parkade_test_allocations() { return Ledger().allocations - Ledger().frees; }
 
 uint64_t parkade_test_foreign_bytes() { return Ledger().devices[0].foreign_bytes; }
+
+uint64_t parkade_test_foreign_bytes_of(int device, uint32_t kind) {
+  return Ledger().foreign[device].bytes[kind];
+}
+
+uint64_t parkade_test_pinned_bytes() { return Ledger().pinned_bytes; }
 
 uint64_t parkade_test_held_bytes() {
   return LiveParts() == nullptr ? 0 : LiveParts()->heap.HeldBytes();

@@ -11,6 +11,9 @@ int parkade_test_alive();
 // Live allocations in the heap's ledger, and bytes counted as foreign.
 uint64_t parkade_test_allocations();
 uint64_t parkade_test_foreign_bytes();
+uint64_t parkade_test_foreign_bytes_of(int device, uint32_t kind);  // wire::ForeignKind
+// Host memory that is counted as pinned.
+uint64_t parkade_test_pinned_bytes();
 // Bytes of allocations in ranges that are held.
 uint64_t parkade_test_held_bytes();
 // Whether the ledger's text has `words`.

@@ -6,6 +6,8 @@ int cuMemAlloc_v2(unsigned long long* out, size_t bytes);
 int cuMemFree_v2(unsigned long long ptr);
 int cuMemCreate(unsigned long long* handle, size_t bytes, const void* prop,
                 unsigned long long flags);
+int cuMemMap(unsigned long long at, size_t bytes, size_t offset, unsigned long long handle,
+             unsigned long long flags);
 
 int nccl_like_alloc(unsigned long long* out, size_t bytes) {
   const int r = cuMemAlloc_v2(out, bytes);
@@ -19,6 +21,11 @@ int nccl_like_free(unsigned long long ptr) {
 }
 int nccl_like_create(unsigned long long* handle, size_t bytes, const void* prop) {
   const int r = cuMemCreate(handle, bytes, prop, 0);
+  asm volatile("");
+  return r;
+}
+int nccl_like_map(unsigned long long at, size_t bytes, unsigned long long handle) {
+  const int r = cuMemMap(at, bytes, 0, handle, 0);
   asm volatile("");
   return r;
 }
