@@ -64,8 +64,17 @@ std::optional<Foreign::Entry> Foreign::Take(uint64_t key) {
 
 void Foreign::ForgetContext(CUcontext context) {
   std::vector<Entry> gone;
+  Bytes unpinned = 0;
   {
     MutexLock lock(mu_);
+    for (auto it = pinned_.begin(); it != pinned_.end();) {
+      if (it->second.context != context) {
+        ++it;
+        continue;
+      }
+      unpinned += it->second.bytes;
+      it = pinned_.erase(it);
+    }
     for (auto it = entries_.begin(); it != entries_.end();) {
       if (it->second.context != context) {
         ++it;
@@ -76,30 +85,37 @@ void Foreign::ForgetContext(CUcontext context) {
     }
   }
   for (const Entry& e : gone) ledger_.AddForeign(e.device, e.kind, -int64_t(e.bytes));
+  ledger_.AddPinned(-int64_t(unpinned));
 }
 
 void Foreign::Pin(const void* host, Bytes bytes) {
+  Pinned pinned{nullptr, bytes};
+  driver_.ctx_get_current(&pinned.context);
+  PutBack(host, pinned);
+}
+
+void Foreign::PutBack(const void* host, const Pinned& pinned) {
   Bytes before = 0;
   {
     MutexLock lock(mu_);
-    Bytes& known = pinned_[host];
-    before = known;
-    known = bytes;
+    Pinned& known = pinned_[host];
+    before = known.bytes;
+    known = pinned;
   }
-  ledger_.AddPinned(int64_t(bytes) - int64_t(before));
+  ledger_.AddPinned(int64_t(pinned.bytes) - int64_t(before));
 }
 
-std::optional<Bytes> Foreign::Unpin(const void* host) {
-  Bytes bytes = 0;
+std::optional<Foreign::Pinned> Foreign::Unpin(const void* host) {
+  Pinned pinned;
   {
     MutexLock lock(mu_);
     const auto found = pinned_.find(host);
     if (found == pinned_.end()) return std::nullopt;
-    bytes = found->second;
+    pinned = found->second;
     pinned_.erase(found);
   }
-  ledger_.AddPinned(-int64_t(bytes));
-  return bytes;
+  ledger_.AddPinned(-int64_t(pinned.bytes));
+  return pinned;
 }
 
 std::vector<Foreign::Managed> Foreign::ListManaged() const {

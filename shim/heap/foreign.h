@@ -45,10 +45,16 @@ class Foreign {
   void RemoveIn(uint64_t at, Bytes bytes);
   void ForgetContext(CUcontext context);
 
-  // Host memory that the application pins, by its address.
+  // Host memory that the application pins, by its address, in the current context; counted until
+  // it is unpinned or its context is forgotten.
   void Pin(const void* host, Bytes bytes);
-  // As Take; Pin puts it back.
-  std::optional<Bytes> Unpin(const void* host);
+  // As Take and PutBack.
+  struct Pinned {
+    CUcontext context;
+    Bytes bytes;
+  };
+  std::optional<Pinned> Unpin(const void* host);
+  void PutBack(const void* host, const Pinned& pinned);
 
   // Managed memory that lives.
   struct Managed {
@@ -88,7 +94,7 @@ class Foreign {
   Mutex asking_mu_;   // held while the driver is asked of pools, so that none of them is destroyed
   mutable Mutex mu_;  // innermost; the driver is not called while it is held
   std::map<uint64_t, Entry> entries_ GUARDED_BY(mu_);
-  std::map<const void*, Bytes> pinned_ GUARDED_BY(mu_);
+  std::map<const void*, Pinned> pinned_ GUARDED_BY(mu_);
   std::map<CUmemoryPool, int> pools_ GUARDED_BY(mu_);
   std::set<int> pool_users_ GUARDED_BY(mu_);  // devices whose own pool was used
   std::map<std::pair<wire::ForeignKind, int>, Bytes> measured_ GUARDED_BY(mu_);

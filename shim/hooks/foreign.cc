@@ -68,9 +68,9 @@ CUresult EndPinning(Call<F> call, void* host) {
   const GatePass pass(Gate::Call::kFree);
   if (!pass) return kNoPass;
   Parts* parts = PartsFor(call.caller);
-  const auto bytes = parts == nullptr ? std::nullopt : parts->foreign.Unpin(host);
+  const auto pinned = parts == nullptr ? std::nullopt : parts->foreign.Unpin(host);
   const CUresult r = call.real(host);
-  if (r != CUDA_SUCCESS && bytes) parts->foreign.Pin(host, *bytes);
+  if (r != CUDA_SUCCESS && pinned) parts->foreign.PutBack(host, *pinned);
   return r;
 }
 

@@ -84,3 +84,28 @@ TEST_CASE("memory that another process has exported is not taken for a communica
   close(fd);
   dlclose(library);
 }
+
+TEST_CASE("pinned host memory is forgotten with its context, destroyed or reset") {
+  Context context;
+  alignas(4096) static char pages[2][4096];
+  void* kept = nullptr;
+  REQUIRE(cuMemHostAlloc(&kept, 4096, 0) == CUDA_SUCCESS);
+  CHECK(parkade_test_pinned_bytes() == 4096);
+
+  CUcontext other = nullptr;
+  void* pinned = nullptr;
+  REQUIRE(cuCtxCreate_v2(&other, 0, 0) == CUDA_SUCCESS);
+  REQUIRE(cuMemAllocHost_v2(&pinned, 8192) == CUDA_SUCCESS);
+  REQUIRE(cuMemHostRegister_v2(pages[0], sizeof pages[0], 0) == CUDA_SUCCESS);
+  CHECK(parkade_test_pinned_bytes() == 4 * 4096);
+  REQUIRE(cuCtxDestroy_v2(other) == CUDA_SUCCESS);
+  CHECK(parkade_test_pinned_bytes() == 4096);
+
+  REQUIRE(cuCtxSetCurrent(context.get()) == CUDA_SUCCESS);
+  REQUIRE(cuMemHostRegister_v2(pages[1], sizeof pages[1], 0) == CUDA_SUCCESS);
+  // Refused, it is pinned as before.
+  CHECK(cuMemFreeHost(pages[1]) != CUDA_SUCCESS);
+  CHECK(parkade_test_pinned_bytes() == 2 * 4096);
+  REQUIRE(cuDevicePrimaryCtxReset_v2(0) == CUDA_SUCCESS);
+  CHECK(parkade_test_pinned_bytes() == 0);
+}
