@@ -1,15 +1,7 @@
-// Counts foreign memory, and asks the driver for what only it knows.
+// Counts foreign memory as it is made and freed; what only the driver knows is in foreign_pools.cc.
 #include "shim/heap/foreign.h"
 
-#include "common/deadline.h"
-#include "shim/cuda/scoped_context.h"
-
 namespace parkade::shim {
-namespace {
-
-constexpr uint64_t kMeasureEveryNs = 1'000'000;
-
-}  // namespace
 
 Foreign::Foreign(const Driver& driver, LedgerWriter& ledger) : driver_(driver), ledger_(ledger) {}
 
@@ -125,97 +117,6 @@ std::vector<Foreign::Managed> Foreign::ListManaged() const {
     if (e.kind == wire::ForeignKind::kManaged) managed.push_back({key, e.bytes, e.context});
   }
   return managed;
-}
-
-void Foreign::AddPool(CUmemoryPool pool, int device) {
-  MutexLock lock(mu_);
-  pools_[pool] = device;
-}
-
-std::optional<int> Foreign::TakePool(CUmemoryPool pool) {
-  MutexLock asking(asking_mu_);  // nobody asks it any more
-  MutexLock lock(mu_);
-  const auto found = pools_.find(pool);
-  if (found == pools_.end()) return std::nullopt;
-  return pools_.extract(found).mapped();
-}
-
-void Foreign::UsesPools(int device) {
-  MutexLock lock(mu_);
-  pool_users_.insert(device);
-}
-
-std::vector<Foreign::Pool> Foreign::ListPools() const {
-  std::vector<Pool> pools;
-  std::set<int> users;
-  {
-    MutexLock lock(mu_);
-    users = pool_users_;
-    for (const auto& [pool, device] : pools_) pools.push_back({pool, device});
-  }
-  for (const int device : users) {
-    CUmemoryPool pool = nullptr;
-    if (driver_.device_get_default_mem_pool != nullptr &&
-        driver_.device_get_default_mem_pool(&pool, device) == CUDA_SUCCESS) {
-      pools.push_back({pool, device});
-    }
-  }
-  return pools;
-}
-
-void Foreign::MeasurePools(Measure when) {
-  const uint64_t now = MonotonicNs();
-  if (when == Measure::kSometimes &&
-      now - measured_ns_.load(std::memory_order_relaxed) < kMeasureEveryNs) {
-    return;
-  }
-  measured_ns_.store(now, std::memory_order_relaxed);
-  if (driver_.mem_pool_get_attribute == nullptr) return;
-  std::map<int, Bytes> reserved;
-  {
-    MutexLock lock(mu_);
-    // Devices whose pools are gone hold nothing any more.
-    for (const auto& [key, bytes] : measured_) {
-      if (key.first == wire::ForeignKind::kPool) reserved[key.second] = 0;
-    }
-  }
-  {
-    // A capture may begin on another thread at any moment.
-    ScopedRelaxedCapture relaxed(driver_);
-    MutexLock asking(asking_mu_);
-    for (const Pool& p : ListPools()) {
-      cuuint64_t bytes = 0;
-      if (driver_.mem_pool_get_attribute(p.pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &bytes) ==
-          CUDA_SUCCESS) {
-        reserved[p.device] += bytes;
-      }
-    }
-  }
-  for (const auto& [device, bytes] : reserved) {
-    SetMeasured(wire::ForeignKind::kPool, device, bytes);
-  }
-}
-
-Bytes Foreign::MeasureGraphs(int device) {
-  cuuint64_t bytes = 0;
-  if (driver_.device_get_graph_mem_attribute == nullptr ||
-      driver_.device_get_graph_mem_attribute(device, CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT,
-                                             &bytes) != CUDA_SUCCESS) {
-    return 0;
-  }
-  SetMeasured(wire::ForeignKind::kGraph, device, bytes);
-  return bytes;
-}
-
-void Foreign::SetMeasured(wire::ForeignKind kind, int device, Bytes bytes) {
-  Bytes before = 0;
-  {
-    MutexLock lock(mu_);
-    Bytes& known = measured_[{kind, device}];
-    before = known;
-    known = bytes;
-  }
-  ledger_.AddForeign(device, kind, int64_t(bytes) - int64_t(before));
 }
 
 }  // namespace parkade::shim

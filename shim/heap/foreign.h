@@ -64,39 +64,62 @@ class Foreign {
   };
   std::vector<Managed> ListManaged() const;
 
-  // A pool of the application's own lives on `device`; memory was taken from a pool of `device`.
-  void AddPool(CUmemoryPool pool, int device);
-  // As Take, with its device; AddPool puts it back.
-  std::optional<int> TakePool(CUmemoryPool pool);
-  void UsesPools(int device);
-  // Pools that may hold memory: those added, and the device's own one where pools are used.
-  struct Pool {
-    CUmemoryPool pool;
-    int device;
-  };
-  std::vector<Pool> ListPools() const;
+  // --- foreign_pools.cc: pools and graph memory, which the driver is asked about ---
 
-  // Asks the driver what pools hold and writes it into the ledger: at once, or, since that costs a
-  // call for each pool, at most once a millisecond.
+  // A pool that the application has made lives on `device`.
+  void AddPool(CUmemoryPool pool, int device);
+  // Memory was taken on `device`, maybe from the pool that it has from the start.
+  void UsesOwnPool(int device);
+  bool HasPool(CUmemoryPool pool) const;
+  // As Take, with its device; AddPool puts it back. From then on nobody asks the driver about it.
+  std::optional<int> TakePool(CUmemoryPool pool);
+  // A graph has memory nodes on `device`.
+  void AddGraphMemory(int device);
+  // Whether any has: one load.
+  bool has_graph_memory() const { return has_graph_memory_.load(std::memory_order_relaxed); }
+
+  // Around a driver call that may end the device's primary context, and with it pools and graph
+  // memory: nobody asks the driver about them meanwhile.
+  void DeviceMayEnd(int device);
+  void DeviceStays(int device);
+  void DeviceEnded(int device);
+
+  // Asks the driver what pools, or graphs, hold and writes it into the ledger: at once, or, since
+  // that costs a call for each, at most once a millisecond.
   enum class Measure : uint8_t { kNow, kSometimes };
   void MeasurePools(Measure when);
-  // The same for memory nodes of graphs on a device with a context. Returns the bytes.
-  Bytes MeasureGraphs(int device);
+  void MeasureGraphs(Measure when);
+  // Gives back what pools, or graphs of a device with a context, keep unused, and measures. What
+  // the driver refused first.
+  CUresult TrimPools();
+  CUresult TrimGraphs(int device);
 
  private:
   void Enter(uint64_t key, const Entry& entry);
+  // Whether it is time to measure again; remembers that it was.
+  static bool IsTime(Measure when, std::atomic<uint64_t>& last_ns);
+  // Without those of devices that may be ending.
+  std::map<CUmemoryPool, int> AskablePools() const REQUIRES(asking_mu_);
+  bool IsEnding(int device) const;
+  void MeasurePoolsLocked() REQUIRES(asking_mu_);
+  Bytes MeasureGraph(int device) REQUIRES(asking_mu_);
   // Measured from outside: the ledger gets the difference.
   void SetMeasured(wire::ForeignKind kind, int device, Bytes bytes);
 
   const Driver& driver_;
   LedgerWriter& ledger_;
-  std::atomic<uint64_t> measured_ns_{0};  // when pools were last asked; only for pacing
-  Mutex asking_mu_;   // held while the driver is asked of pools, so that none of them is destroyed
+  std::atomic<uint64_t> pools_measured_ns_{0}, graphs_measured_ns_{0};  // only for pacing
+  std::atomic<bool> has_graph_memory_{false};
+  // Held while the driver is asked about pools and graph memory, so that none of them ends, and
+  // until the answer is written. Before mu_.
+  Mutex asking_mu_;
   mutable Mutex mu_;  // innermost; the driver is not called while it is held
   std::map<uint64_t, Entry> entries_ GUARDED_BY(mu_);
   std::map<const void*, Pinned> pinned_ GUARDED_BY(mu_);
   std::map<CUmemoryPool, int> pools_ GUARDED_BY(mu_);
-  std::set<int> pool_users_ GUARDED_BY(mu_);  // devices whose own pool was used
+  std::set<int> pool_devices_ GUARDED_BY(mu_);  // whose own pool may hold memory
+  std::set<int> graph_devices_ GUARDED_BY(mu_);
+  std::set<int> ending_ GUARDED_BY(mu_);  // devices whose primary context may be ending
   std::map<std::pair<wire::ForeignKind, int>, Bytes> measured_ GUARDED_BY(mu_);
 };
 

@@ -73,6 +73,28 @@ CUresult Making(const void* caller, CUcontext* out, Real real) {
   return r;
 }
 
+// A call that may end a device's primary context, and what the driver has for the device with it.
+// `ended`: whether it has, where it succeeded.
+template <typename F, typename Ended>
+CUresult EndingPrimary(Call<F> call, CUdevice device, Ended ended) {
+  const GatePass pass(Gate::Call::kFree);
+  if (!pass) return kNoPass;
+  MutexLock lock(LockOfPrimary(device));
+  Parts* parts = PartsFor(call.caller);
+  if (parts == nullptr) return call.real(device);
+  const CUcontext context = PrimaryContext(device);
+  parts->foreign.DeviceMayEnd(device);
+  const CUresult r = call.real(device);
+  if (r != CUDA_SUCCESS || !ended()) {
+    parts->foreign.DeviceStays(device);
+    return r;
+  }
+  InShim guard;
+  parts->foreign.DeviceEnded(device);
+  if (context != nullptr) ContextGoes(context);
+  return r;
+}
+
 }  // namespace
 
 void NoteContext(CUcontext context) {
@@ -159,31 +181,12 @@ CUresult OnCtxDestroy(Call<decltype(cuCtxDestroy)> call, CUcontext context) {
 }
 
 CUresult OnPrimaryCtxRelease(Call<decltype(cuDevicePrimaryCtxRelease)> call, CUdevice device) {
-  const GatePass pass(Gate::Call::kFree);
-  if (!pass) return kNoPass;
-  MutexLock lock(LockOfPrimary(device));
-  const CUcontext context = PrimaryContext(device);
-  const CUresult r = call.real(device);
   // The libraries of a process share it; only the last release ends it.
-  if (r == CUDA_SUCCESS && context != nullptr && FromOutside(call.caller) &&
-      PrimaryIsGone(device)) {
-    InShim guard;
-    ContextGoes(context);
-  }
-  return r;
+  return EndingPrimary(call, device, [device] { return PrimaryIsGone(device); });
 }
 
 CUresult OnPrimaryCtxReset(Call<decltype(cuDevicePrimaryCtxReset)> call, CUdevice device) {
-  const GatePass pass(Gate::Call::kFree);
-  if (!pass) return kNoPass;
-  MutexLock lock(LockOfPrimary(device));
-  const CUcontext context = PrimaryContext(device);
-  const CUresult r = call.real(device);
-  if (r == CUDA_SUCCESS && context != nullptr && FromOutside(call.caller)) {
-    InShim guard;
-    ContextGoes(context);
-  }
-  return r;
+  return EndingPrimary(call, device, [] { return true; });
 }
 
 }  // namespace parkade::shim

@@ -18,20 +18,43 @@ using wire::ForeignKind;
 constexpr Bytes kLargeRequest = 1_MiB;
 
 // Asking pools ends a capture (580): then they are asked by a later call, or by the pause.
-void Measure(Foreign& foreign, Foreign::Measure when) {
+void MeasurePools(Foreign& foreign, Foreign::Measure when) {
   if (Gate::Capturing()) return;
   InShim guard;
   foreign.MeasurePools(when);
 }
 
-void NotePoolUse(const void* caller, Bytes bytes) {
+// The device whose memory lies at `at`: not always the current one.
+std::optional<int> DeviceOf(const Driver& driver, CUdeviceptr at) {
+  unsigned type = 0;
+  int device = 0;
+  if (driver.pointer_get_attribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, at) != CUDA_SUCCESS ||
+      type != CU_MEMORYTYPE_DEVICE ||
+      driver.pointer_get_attribute(&device, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, at) !=
+          CUDA_SUCCESS) {
+    return std::nullopt;
+  }
+  return device;
+}
+
+// Memory was taken from a pool of the application's own, or of a device where `pool` is null. One
+// that it has by another way than making it may be a device's, too.
+void NotePoolUse(const void* caller, CUdeviceptr at, CUmemoryPool pool, Bytes bytes) {
   NoteCurrentContext();
   Parts* parts = PartsFor(caller);
-  CUdevice device = 0;
-  if (parts == nullptr || parts->driver.ctx_get_device(&device) != CUDA_SUCCESS) return;
-  parts->foreign.UsesPools(device);
-  Measure(parts->foreign,
-          bytes >= kLargeRequest ? Foreign::Measure::kNow : Foreign::Measure::kSometimes);
+  if (parts == nullptr) return;
+  Foreign& foreign = parts->foreign;
+  const bool known = pool != nullptr && foreign.HasPool(pool);
+  const bool may_be_a_node = Gate::Capturing();
+  if (!known || may_be_a_node) {
+    const auto device = DeviceOf(parts->driver, at);
+    if (!device) return;
+    if (!known && pool != nullptr) foreign.AddPool(pool, *device);
+    if (pool == nullptr) foreign.UsesOwnPool(*device);
+    if (may_be_a_node) foreign.AddGraphMemory(*device);
+  }
+  MeasurePools(foreign,
+               bytes >= kLargeRequest ? Foreign::Measure::kNow : Foreign::Measure::kSometimes);
 }
 
 void Note(const void* caller, ForeignKind kind, uint64_t key, Bytes bytes) {
@@ -112,7 +135,7 @@ CUresult OnMemAllocAsync(Call<decltype(cuMemAllocAsync)> call, CUdeviceptr* out,
   const GatePass pass;
   if (!pass) return kNoPass;
   const CUresult r = call.real(out, bytes, stream);
-  if (r == CUDA_SUCCESS) NotePoolUse(call.caller, bytes);
+  if (Made(r, out)) NotePoolUse(call.caller, *out, nullptr, bytes);
   return r;
 }
 
@@ -121,7 +144,7 @@ CUresult OnMemAllocFromPoolAsync(Call<decltype(cuMemAllocFromPoolAsync)> call, C
   const GatePass pass;
   if (!pass) return kNoPass;
   const CUresult r = call.real(out, bytes, pool, stream);
-  if (r == CUDA_SUCCESS) NotePoolUse(call.caller, bytes);
+  if (Made(r, out)) NotePoolUse(call.caller, *out, pool, bytes);
   return r;
 }
 
@@ -146,7 +169,7 @@ CUresult OnMemPoolDestroy(Call<decltype(cuMemPoolDestroy)> call, CUmemoryPool po
   const CUresult r = call.real(pool);
   if (!device) return r;
   if (r != CUDA_SUCCESS) parts->foreign.AddPool(pool, *device);
-  Measure(parts->foreign, Foreign::Measure::kNow);
+  MeasurePools(parts->foreign, Foreign::Measure::kNow);
   return r;
 }
 
@@ -155,7 +178,7 @@ CUresult OnMemPoolTrimTo(Call<decltype(cuMemPoolTrimTo)> call, CUmemoryPool pool
   if (!pass) return kNoPass;
   const CUresult r = call.real(pool, keep);
   Parts* parts = PartsFor(call.caller);
-  if (r == CUDA_SUCCESS && parts != nullptr) Measure(parts->foreign, Foreign::Measure::kNow);
+  if (r == CUDA_SUCCESS && parts != nullptr) MeasurePools(parts->foreign, Foreign::Measure::kNow);
   return r;
 }
 

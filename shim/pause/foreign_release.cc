@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstring>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -67,28 +68,13 @@ ForeignRelease::ForeignRelease(const Driver& driver, const Contexts& contexts, F
 
 void ForeignRelease::Run(const std::atomic<bool>& cancel) {
   ScopedRelaxedCapture relaxed(driver_);
-  TrimPools();
-  TrimGraphs();
+  Warn(foreign_.TrimPools(), "trimming stream-ordered pools");
+  std::set<int> devices;
+  for (const Contexts::Entry& entry : contexts_.List()) devices.insert(entry.device);
+  for (const int device : devices) {
+    Warn(foreign_.TrimGraphs(device), "trimming the memory of graphs");
+  }
   MoveManaged(cancel);
-}
-
-void ForeignRelease::TrimPools() {
-  if (driver_.mem_pool_trim_to != nullptr) {
-    for (const Foreign::Pool& p : foreign_.ListPools()) {
-      Warn(driver_.mem_pool_trim_to(p.pool, 0), "trimming a stream-ordered pool");
-    }
-  }
-  foreign_.MeasurePools(Foreign::Measure::kNow);
-}
-
-void ForeignRelease::TrimGraphs() {
-  for (const Contexts::Entry& entry : contexts_.List()) {
-    if (foreign_.MeasureGraphs(entry.device) == 0 || driver_.device_graph_mem_trim == nullptr) {
-      continue;
-    }
-    Warn(driver_.device_graph_mem_trim(entry.device), "trimming the memory of graphs");
-    foreign_.MeasureGraphs(entry.device);
-  }
 }
 
 void ForeignRelease::MoveManaged(const std::atomic<bool>& cancel) {

@@ -28,8 +28,6 @@ class ForeignRelease {
   void Run(const std::atomic<bool>& cancel);
 
  private:
-  void TrimPools();
-  void TrimGraphs();
   void MoveManaged(const std::atomic<bool>& cancel);
   // Moves as much of one allocation as the host has room for; false when that was not all.
   bool MoveOne(const Foreign::Managed& managed, const std::atomic<bool>& cancel);
