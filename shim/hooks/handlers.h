@@ -118,6 +118,19 @@ CUresult OnMemHostRegister(Call<decltype(cuMemHostRegister_v2)> call, void* host
 CUresult OnMemFreeHost(Call<decltype(cuMemFreeHost)> call, void* host);
 CUresult OnMemHostUnregister(Call<decltype(cuMemHostUnregister)> call, void* host);
 
+// graph_memory.cc: gated; memory nodes are counted where a graph with some is launched.
+CUresult OnGraphAddMemAllocNode(Call<decltype(cuGraphAddMemAllocNode)> call, CUgraphNode* out,
+                                CUgraph graph, const CUgraphNode* dependencies,
+                                size_t dependency_count, CUDA_MEM_ALLOC_NODE_PARAMS* params);
+CUresult OnGraphAddNode(Call<decltype(cuGraphAddNode)> call, CUgraphNode* out, CUgraph graph,
+                        const CUgraphNode* dependencies, size_t dependency_count,
+                        CUgraphNodeParams* params);
+CUresult OnGraphAddNodeV2(Call<decltype(cuGraphAddNode_v2)> call, CUgraphNode* out, CUgraph graph,
+                          const CUgraphNode* dependencies, const CUgraphEdgeData* edges,
+                          size_t dependency_count, CUgraphNodeParams* params);
+CUresult OnGraphLaunch(Call<decltype(cuGraphLaunch)> call, CUgraphExec exec, CUstream stream);
+CUresult OnGraphMemTrim(Call<decltype(cuDeviceGraphMemTrim)> call, CUdevice device);
+
 // queries.cc: never gated; Triton asks for every argument of a kernel, also while paused.
 CUresult OnPointerGetAttribute(Call<decltype(cuPointerGetAttribute)> call, void* to,
                                CUpointer_attribute attribute, CUdeviceptr ptr);

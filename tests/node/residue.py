@@ -71,6 +71,7 @@ def run(node):
 
     # Memory nodes: in use they stay, then they are trimmed.
     ask("made", "graph", GRAPH)
+    is_about(foreign().get("graph", 0), GRAPH, "what graphs hold after a launch")
     done, freed = pause()
     harness.holds(freed < GRAPH, f"{freed} bytes became free beside a graph")
     is_about(foreign()["graph"], GRAPH, "what graphs hold")

@@ -105,6 +105,8 @@ const std::map<std::string, Handled>& Table() {
   static CUipcMemHandle token;
   static int fd = -1;
   static unsigned on = 1;
+  static CUDA_MEM_ALLOC_NODE_PARAMS node_params;
+  static CUgraphNodeParams any_node_params;
   static const std::map<std::string, Handled> table = {
       {"cuGetProcAddress",
        {kPasses, [](World&) { cuGetProcAddress("cuMemAlloc", &found, 12000, 0); }}},
@@ -158,6 +160,20 @@ const std::map<std::string, Handled>& Table() {
         }}},
       {"cuMemPoolTrimTo", {kWaits, [](World& w) { cuMemPoolTrimTo(w.pool, 0); }}},
       {"cuMemPoolDestroy", {kWaits, [](World& w) { cuMemPoolDestroy(w.doomed_pool); }}},
+      // Refused for null graphs, but at the gate all the same.
+      {"cuGraphAddMemAllocNode",
+       {kWaits,
+        [](World&) { cuGraphAddMemAllocNode(nullptr, nullptr, nullptr, 0, &node_params); }}},
+      {"cuGraphAddNode",
+       {kWaits, [](World&) { cuGraphAddNode(nullptr, nullptr, nullptr, 0, &any_node_params); }}},
+      {"cuGraphAddNode_v2",
+       {kWaits,
+        [](World&) {
+          cuGraphAddNode_v2(nullptr, nullptr, nullptr, nullptr, 0, &any_node_params);
+        }}},
+      {"cuGraphLaunch", {kWaits, [](World& w) { cuGraphLaunch(nullptr, w.stream); }}},
+      {"cuGraphLaunch_ptsz", {kWaits, [](World& w) { cuGraphLaunch_ptsz(nullptr, w.stream); }}},
+      {"cuDeviceGraphMemTrim", {kWaits, [](World&) { cuDeviceGraphMemTrim(0); }}},
       // The simulated GPU has no arrays.
       {"cuArrayCreate_v2", {kWaits, [](World&) { cuArrayCreate_v2(&array, &shape); }}},
       {"cuArray3DCreate_v2", {kWaits, [](World&) { cuArray3DCreate_v2(&array, &shape3d); }}},

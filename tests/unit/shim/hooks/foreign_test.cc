@@ -109,3 +109,26 @@ TEST_CASE("pinned host memory is forgotten with its context, destroyed or reset"
   REQUIRE(cuDevicePrimaryCtxReset_v2(0) == CUDA_SUCCESS);
   CHECK(parkade_test_pinned_bytes() == 0);
 }
+
+TEST_CASE("memory of graphs is counted from the launch on") {
+  Context context;
+  CUgraph graph = nullptr;
+  CUgraphNode node = nullptr;
+  CUgraphExec exec = nullptr;
+  CUDA_MEM_ALLOC_NODE_PARAMS params{};
+  params.poolProps.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+  params.poolProps.location = {CU_MEM_LOCATION_TYPE_DEVICE, {0}};
+  params.bytesize = 4_MiB;
+  REQUIRE(cuGraphCreate(&graph, 0) == CUDA_SUCCESS);
+  const uint64_t before = parkade_test_tracked_calls("cuGraphAddMemAllocNode");
+  REQUIRE(cuGraphAddMemAllocNode(&node, graph, nullptr, 0, &params) == CUDA_SUCCESS);
+  CHECK(parkade_test_tracked_calls("cuGraphAddMemAllocNode") == before + 1);
+  REQUIRE(cuGraphInstantiateWithFlags(&exec, graph, 0) == CUDA_SUCCESS);
+  CHECK(cuGraphLaunch(exec, nullptr) == CUDA_SUCCESS);
+  CHECK(cuStreamSynchronize(nullptr) == CUDA_SUCCESS);
+  CHECK(Counted(wire::ForeignKind::kGraph) == 4_MiB);
+  CHECK(cuGraphExecDestroy(exec) == CUDA_SUCCESS);
+  CHECK(cuGraphDestroy(graph) == CUDA_SUCCESS);
+  CHECK(cuDeviceGraphMemTrim(0) == CUDA_SUCCESS);
+  CHECK(Counted(wire::ForeignKind::kGraph) == 0);
+}
