@@ -60,6 +60,22 @@ void Mapped(Answer& a, CUdeviceptr at) {
 }
 
 const Case kCases[] = {
+    // NCCL asks so before it has a context.
+    {"own_create_on_the_host",
+     [](Answer& a) {
+       OnThread(nullptr, [&] {
+         CUmemAllocationProp prop = OnDevice(CU_MEM_HANDLE_TYPE_NONE);
+         prop.location = {CU_MEM_LOCATION_TYPE_HOST_NUMA, 0};
+         size_t step = kUntouched;
+         Handle handle = kUntouched;
+         const auto r =
+             cuMemGetAllocationGranularity(&step, &prop, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED);
+         a.Code("step", r).Note("step=%s", Touched(step));
+         const CUresult made = cuMemCreate(&handle, kPage, &prop, 0);
+         a.Code("create", made).Note("handle=%s", Touched(handle));
+         if (made == CUDA_SUCCESS) a.Code("release", cuMemRelease(handle));
+       });
+     }},
     {"own_create",
      [](Answer& a) {
        CUmemAllocationProp prop = OnDevice(CU_MEM_HANDLE_TYPE_NONE);
