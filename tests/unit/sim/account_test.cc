@@ -9,6 +9,7 @@
 #include <string>
 
 #include "common/fd.h"
+#include "tests/unit/emulated.h"
 #include "tests/unit/sim/gpu.h"
 
 using namespace parkade;
@@ -111,6 +112,7 @@ struct Exported {
 }  // namespace
 
 TEST_CASE("memory of another process counts here until it is freed or the process is killed") {
+  if (EmulatorLacks("starting programs of its own machine")) return;
   const Gpu gpu;
   const Bytes before = gpu.Free();
   Peer peer;
@@ -127,6 +129,7 @@ TEST_CASE("memory of another process counts here until it is freed or the proces
 }
 
 TEST_CASE("memory that another process maps stays allocated until it lets go") {
+  if (EmulatorLacks("starting programs of its own machine")) return;
   const Gpu gpu;
   const bool killed = GENERATE(false, true);
   const Bytes before = gpu.Free() - 16_MiB;
@@ -150,6 +153,7 @@ TEST_CASE("memory that another process maps stays allocated until it lets go") {
 }
 
 TEST_CASE("legacy IPC shares native memory, and refuses memory of cuMemCreate") {
+  if (EmulatorLacks("starting programs of its own machine")) return;
   const Gpu gpu;
   Peer peer;
   const Bytes before = gpu.Free();

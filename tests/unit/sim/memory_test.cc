@@ -3,6 +3,7 @@
 
 #include <numeric>
 
+#include "tests/unit/emulated.h"
 #include "tests/unit/sim/gpu.h"
 
 using namespace parkade;
@@ -140,7 +141,10 @@ TEST_CASE("host memory is registered once and unregistered by its base") {
   REQUIRE(cuMemHostUnregister(base + 4096) == CUDA_ERROR_INVALID_VALUE);
   REQUIRE(cuMemHostUnregister(base) == CUDA_SUCCESS);
   REQUIRE(cuMemHostUnregister(base) == CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
-  REQUIRE(cuMemHostRegister(reinterpret_cast<void*>(0x1000), 4096, 0) == CUDA_ERROR_INVALID_VALUE);
+  if (!EmulatorLacks("a way to tell that nothing is mapped (MADV_POPULATE_READ)")) {
+    REQUIRE(cuMemHostRegister(reinterpret_cast<void*>(0x1000), 4096, 0) ==
+            CUDA_ERROR_INVALID_VALUE);
+  }
   const Buffer device(4096);
   REQUIRE(cuMemHostRegister(reinterpret_cast<void*>(device.at()), 4096, 0) ==
           CUDA_ERROR_INVALID_VALUE);

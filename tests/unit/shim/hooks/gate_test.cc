@@ -21,9 +21,11 @@ namespace {
 
 using parkade::shim::Entry;
 
-// Zeroes for as many arguments as any entry point has in registers and on the stack.
-using AnyCall = int (*)(long, long, long, long, long, long, long, long, long, long, long, long,
-                        long, long, long, long);
+// As many arguments as any entry point has in registers and on the stack. Each is the address of
+// zeroes: on aarch64 a large struct by value is one, and the wrapper copies what it points to.
+using AnyCall = int (*)(void*, void*, void*, void*, void*, void*, void*, void*, void*, void*, void*,
+                        void*, void*, void*, void*, void*);
+alignas(16) char zeroes[256];
 
 void* Driver() {
   static void* handle = dlopen(PARKADE_IDLE_DRIVER, RTLD_LAZY);
@@ -37,7 +39,8 @@ F DriversOwn(const char* name) {
 }
 
 void CallWithZeroes(const char* name) {
-  if (auto call = DriversOwn<AnyCall>(name)) call(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
+  void* const z = zeroes;
+  if (auto call = DriversOwn<AnyCall>(name)) call(z, z, z, z, z, z, z, z, z, z, z, z, z, z, z, z);
 }
 
 // How often a call has arrived at the driver's function.

@@ -13,11 +13,7 @@ int calls = 0;
 
 // As tools of before glibc 2.34 do, and all that want to run there.
 Dlsym Next() {
-#if defined(__aarch64__)
-  static const auto next = reinterpret_cast<Dlsym>(dlvsym(RTLD_NEXT, "dlsym", "GLIBC_2.17"));
-#else
-  static const auto next = reinterpret_cast<Dlsym>(dlvsym(RTLD_NEXT, "dlsym", "GLIBC_2.2.5"));
-#endif
+  static const auto next = reinterpret_cast<Dlsym>(dlvsym(RTLD_NEXT, "dlsym", PARKADE_FIRST_GLIBC));
   return next;
 }
 

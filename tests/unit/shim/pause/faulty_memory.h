@@ -2,12 +2,13 @@
 // request.
 #pragma once
 
-#include <sys/uio.h>
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <cstring>
 #include <vector>
 
+#include "common/fd.h"
 #include "common/mutex.h"
 #include "shim/pause/host_slice.h"
 
@@ -51,16 +52,19 @@ class FaultyMemory {
     }
     return false;
   }
-  // Where pages of host memory begin with these bytes, which are `count`.
+  // Where pages of host memory begin with these bytes, which are `count`, 4096 at most.
   static std::vector<char*> Find(const void* bytes, size_t count) {
     MutexLock lock(mu_);
     std::vector<char*> found;
     std::vector<char> page(count);
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0) return found;
+    const Fd out(ends[0]), in(ends[1]);
     for (const Mapped& each : mapped_) {
       for (Bytes at = 0; each.memory != nullptr && at < each.bytes; at += 4096) {
         // By the kernel, since a part may be unmapped again.
-        const iovec to{page.data(), count}, from{each.memory + at, count};
-        if (process_vm_readv(getpid(), &to, 1, &from, 1, 0) != ssize_t(count)) continue;
+        if (write(in.get(), each.memory + at, count) != ssize_t(count)) continue;
+        if (read(out.get(), page.data(), count) != ssize_t(count)) return {};
         if (memcmp(page.data(), bytes, count) == 0) found.push_back(each.memory + at);
       }
     }

@@ -19,6 +19,7 @@
 #include <utility>
 
 #include "shim/cuda/scoped_context.h"
+#include "tests/unit/emulated.h"
 #include "tests/unit/shim/fake_driver.h"
 
 namespace parkade::shim {
@@ -337,6 +338,7 @@ TEST_CASE("what the application may not lock is MEMLOCK, when it locks all that 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   return;  // whose runtimes make mlockall do nothing
 #endif
+  if (EmulatorLacks("limits of locked memory (mlockall)")) return;
   const pid_t child = fork();
   if (child == 0) {
     const rlimit limit = {1 << 20, 1 << 20};
