@@ -42,5 +42,6 @@ def _pool(name: str) -> contextlib.AbstractContextManager[object]:
     if torch is None or not torch.cuda.is_initialized():
         return contextlib.nullcontext()
     device = torch.cuda.current_device()
-    pool = _pools.setdefault((name, device), torch.cuda.MemPool())
-    return torch.cuda.use_mem_pool(pool, device)
+    if (name, device) not in _pools:
+        _pools[name, device] = torch.cuda.MemPool()  # none must go while another one is in use
+    return torch.cuda.use_mem_pool(_pools[name, device], device)
