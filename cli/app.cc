@@ -100,6 +100,9 @@ int RunCommandLine(std::vector<std::string> arguments, Terminal& terminal) {
   AddPause(app, context);
   AddResume(app, context);
   AddWatch(app, context);
+  AddOps(app, context);
+  AddCancel(app, context);
+  AddGroup(app, context);
   AddGc(app, context);
 
   std::reverse(arguments.begin(), arguments.end());  // as the parser wants them

@@ -186,6 +186,27 @@ absl::StatusOr<v1::ResumeResponse> Client::Resume(const v1::ResumeRequest& reque
   return wire_->Call(&v1::Control::Stub::Resume, request, kTransition);
 }
 
+absl::StatusOr<v1::ListOperationsResponse> Client::ListOperations(
+    const v1::ListOperationsRequest& request) {
+  return wire_->Call(&v1::Control::Stub::ListOperations, request, kQuestion);
+}
+
+absl::StatusOr<v1::Operation> Client::CancelOperation(const v1::CancelOperationRequest& request) {
+  return wire_->Call(&v1::Control::Stub::CancelOperation, request, kTransition);
+}
+
+absl::StatusOr<v1::Group> Client::DefineGroup(const v1::DefineGroupRequest& request) {
+  return wire_->Call(&v1::Control::Stub::DefineGroup, request, kQuestion);
+}
+
+absl::StatusOr<v1::RemoveGroupResponse> Client::RemoveGroup(const v1::RemoveGroupRequest& request) {
+  return wire_->Call(&v1::Control::Stub::RemoveGroup, request, kQuestion);
+}
+
+absl::StatusOr<v1::ListGroupsResponse> Client::ListGroups() {
+  return wire_->Call(&v1::Control::Stub::ListGroups, v1::ListGroupsRequest(), kQuestion);
+}
+
 absl::StatusOr<v1::CollectGarbageResponse> Client::CollectGarbage(
     const v1::CollectGarbageRequest& request) {
   return wire_->Call(&v1::Control::Stub::CollectGarbage, request, kTransition);

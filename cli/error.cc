@@ -25,7 +25,9 @@ constexpr Hint kHints[] = {
     {"MEMLOCK", "raise the limit (ulimit -l, or LimitMEMLOCK= of its service)"},
     {"GPU_MEMORY", "pause or end what holds it, then try again"},
     {"NO_ANSWER", "--timeout says how long to wait"},
-    {"STILL_RUNNING", "`parkade watch` shows how it ends"},
+    {"STILL_RUNNING", "`parkade ops` shows how it ends"},
+    {"NO_GROUP", "`parkade group NAME --job JOB` defines one"},
+    {"NO_OPERATION", "`parkade ops --ended` lists them"},
     {"UID_MISMATCH", "its user, root and the group parkade may"},
     {"UNREACHABLE", "start parkaded, or name its directory with --runtime-dir"},
 };

@@ -81,6 +81,18 @@ std::string KindName(v1::Event::Kind kind) {
   return Lower(v1::Event::Kind_Name(kind), "KIND_", int(kind));
 }
 
+std::string PolicyName(v1::Policy policy) {
+  return Lower(v1::Policy_Name(policy), "POLICY_", int(policy));
+}
+
+std::string OperationKindName(v1::Operation::Kind kind) {
+  return Lower(v1::Operation::Kind_Name(kind), "KIND_", int(kind));
+}
+
+std::string OperationStateName(v1::Operation::State state) {
+  return Lower(v1::Operation::State_Name(state), "STATE_", int(state));
+}
+
 std::string Printable(std::string_view text) {
   std::string clean(text);
   for (size_t i = 0; i < clean.size(); ++i) {

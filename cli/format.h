@@ -21,6 +21,9 @@ std::string FormatProgress(const v1::Progress& progress);
 
 std::string StateName(v1::ProcessState state);  // "running", "partly_moved"; "state 99" if unknown
 std::string KindName(v1::Event::Kind kind);     // "present", "progress"
+std::string PolicyName(v1::Policy policy);      // "host"
+std::string OperationKindName(v1::Operation::Kind kind);     // "pause"
+std::string OperationStateName(v1::Operation::State state);  // "running", "done"
 
 // `text` with every control character replaced by "?": labels and command lines come from other
 // processes and must not move the cursor of whoever lists them.

@@ -114,6 +114,32 @@ Json ToJson(const v1::TransitionResult& result) {
   return json;
 }
 
+Json ToJson(const v1::Operation& operation) {
+  const bool ended = operation.has_end_time();
+  Json json{
+      {"id", operation.id()},
+      {"request_id", operation.request_id()},
+      {"caller", operation.caller()},
+      {"kind", OperationKindName(operation.kind())},
+      {"state", OperationStateName(operation.state())},
+      {"cancel_requested", operation.cancel_requested()},
+      {"pids", operation.pids()},
+      {"progress", operation.has_progress() ? ToJson(operation.progress()) : Json()},
+      {"begin_time", FormatTime(operation.begin_time(), absl::UTCTimeZone())},
+      {"end_time", ended ? Json(FormatTime(operation.end_time(), absl::UTCTimeZone())) : Json()},
+      {"results", Json::array()},
+      {"failure", nullptr}};
+  for (const auto& result : operation.results()) json["results"].push_back(ToJson(result));
+  if (operation.has_failure()) {
+    const v1::Failure& failure = operation.failure();
+    json["failure"] = {{"code", failure.code()},
+                       {"reason", failure.reason()},
+                       {"message", failure.message()},
+                       {"metadata", failure.metadata()}};
+  }
+  return json;
+}
+
 }  // namespace
 
 std::string ProcessesJson(const v1::ListProcessesResponse& response) {
@@ -158,11 +184,47 @@ std::string GarbageJson(const v1::CollectGarbageResponse& response, bool dry_run
   return Dump(json, 2);
 }
 
+std::string GroupsJson(const v1::ListGroupsResponse& response) {
+  Json json{{"schema_version", kSchemaVersion}, {"groups", Json::array()}};
+  for (const auto& group : response.groups()) {
+    const v1::Selector& s = group.selector();
+    Json entry{
+        {"name", group.name()},
+        {"configured", group.configured()},
+        {"selector",
+         {{"pids", s.pids()},
+          {"job", s.job()},
+          {"role", s.role()},
+          {"cell", s.cell()},
+          {"ranks", s.ranks()},
+          {"gpu_uuids", s.gpu_uuids()},
+          {"all", s.all()}}},
+        {"policy",
+         group.policy() == v1::POLICY_UNSPECIFIED ? Json() : Json(PolicyName(group.policy()))},
+        {"tag_policies", Json::object()}};
+    for (const auto& [tag, policy] : group.tag_policies()) {
+      entry["tag_policies"][tag] = PolicyName(policy);
+    }
+    json["groups"].push_back(std::move(entry));
+  }
+  return Dump(json, 2);
+}
+
+std::string OperationsJson(const google::protobuf::RepeatedPtrField<v1::Operation>& operations) {
+  Json json{{"schema_version", kSchemaVersion}, {"operations", Json::array()}};
+  for (const auto& operation : operations) json["operations"].push_back(ToJson(operation));
+  return Dump(json, 2);
+}
+
 std::string EventJson(const v1::Event& event) {
-  const Json json{{"schema_version", kSchemaVersion},
-                  {"time", FormatTime(event.time(), absl::UTCTimeZone())},
-                  {"kind", KindName(event.kind())},
-                  {"process", ToJson(event.process())}};
+  Json json{{"schema_version", kSchemaVersion},
+            {"time", FormatTime(event.time(), absl::UTCTimeZone())},
+            {"kind", KindName(event.kind())}};
+  if (event.has_operation()) {
+    json["operation"] = ToJson(event.operation());
+  } else {
+    json["process"] = ToJson(event.process());
+  }
   return Dump(json, -1);
 }
 

@@ -16,6 +16,8 @@ std::string ProcessesJson(const v1::ListProcessesResponse& response);
 std::string ProcessJson(const v1::GetProcessResponse& response);
 std::string ResultsJson(const google::protobuf::RepeatedPtrField<v1::TransitionResult>& results);
 std::string GarbageJson(const v1::CollectGarbageResponse& response, bool dry_run);
+std::string GroupsJson(const v1::ListGroupsResponse& response);
+std::string OperationsJson(const google::protobuf::RepeatedPtrField<v1::Operation>& operations);
 std::string EventJson(const v1::Event& event);
 
 }  // namespace parkade::cli

@@ -9,10 +9,10 @@
 #include "cli/progress.h"
 #include "cli/read.h"
 #include "cli/selector.h"
+#include "cli/tag_policies.h"
 #include "cli/transition.h"
 #include "cli/verbs.h"
 #include "common/bytes.h"
-#include "proto/wire.h"
 
 namespace parkade::cli {
 namespace {
@@ -21,6 +21,8 @@ struct PauseOptions {
   SelectorOptions selector;
   std::string policy;
   std::vector<std::string> tag_policies;  // TAG=POLICY
+  std::string tags;
+  bool allow_empty = false;
   std::string drain_timeout;
   std::string scratch_dir;
   std::string chunk;
@@ -36,33 +38,10 @@ bool MayUseDisk(v1::Policy policy) {
   return policy == v1::POLICY_DISK || policy == v1::POLICY_AUTO;
 }
 
-absl::Status AddTagPolicies(const std::vector<std::string>& texts, v1::PauseRequest& request) {
-  if (texts.size() > wire::kMaxTags) {
-    return UsageError(
-        absl::StrCat("--tag-policy: ", texts.size(), " tags, ", wire::kMaxTags, " at most"));
-  }
-  constexpr size_t kLongestTag = sizeof(wire::TagPolicy::tag) - 1;
-  for (const std::string& text : texts) {
-    const size_t equals = text.rfind('=');
-    const std::string tag = text.substr(0, equals);
-    const v1::Policy policy =
-        equals == std::string::npos ? v1::POLICY_UNSPECIFIED : ReadPolicy(text.substr(equals + 1));
-    if (tag.empty() || tag.size() > kLongestTag || policy == v1::POLICY_UNSPECIFIED) {
-      return UsageError(absl::StrCat("--tag-policy \"", text,
-                                     "\": TAG=POLICY is expected, with a tag of at most ",
-                                     kLongestTag, " bytes and host, disk, auto, discard or keep"));
-    }
-    if (!request.mutable_tag_policies()->insert({tag, policy}).second) {
-      return UsageError(absl::StrCat("--tag-policy: the tag \"", tag, "\" is given twice"));
-    }
-  }
-  return absl::OkStatus();
-}
-
 // Refuses settings that contradict each other or that nothing would come of.
 absl::Status CheckEffects(const PauseOptions& options, const v1::PauseRequest& request) {
   const auto& tags = request.tag_policies();
-  if (request.policy() == v1::POLICY_DISCARD) {
+  if (request.policy() == v1::POLICY_DISCARD && options.tags.empty()) {
     return UsageError(
         "--policy discard would lose every byte: name the tags, as in --tag-policy "
         "kv_cache=discard");
@@ -93,7 +72,8 @@ absl::Status CheckEffects(const PauseOptions& options, const v1::PauseRequest& r
 absl::StatusOr<v1::PauseRequest> MakeRequest(const PauseOptions& options, const Context& context) {
   v1::PauseRequest request;
   request.set_policy(ReadPolicy(options.policy));
-  if (auto s = AddTagPolicies(options.tag_policies, request); !s.ok()) return s;
+  if (auto s = AddTagPolicies(options.tag_policies, *request.mutable_tag_policies()); !s.ok())
+    return s;
   if (auto s = CheckEffects(options, request); !s.ok()) return s;
   if (!options.drain_timeout.empty()) {
     const absl::Duration wait = *ReadDuration(options.drain_timeout);
@@ -119,6 +99,8 @@ absl::StatusOr<v1::PauseRequest> MakeRequest(const PauseOptions& options, const 
                             : options.on_exported == "refuse" ? v1::ON_EXPORTED_REFUSE
                                                               : v1::ON_EXPORTED_BROKER);
   }
+  if (!options.tags.empty()) request.add_tags(options.tags);
+  request.set_allow_empty(options.allow_empty);
   request.set_epoch(options.epoch);
   request.set_scratch_base(options.scratch_dir);
   if (!options.chunk.empty()) request.set_chunk_bytes(*ParseBytes(options.chunk));
@@ -137,7 +119,8 @@ int Pause(const PauseOptions& options, const Context& context) {
   *request->mutable_selector() = *selector;
 
   SetInterruptSentence(
-      "\nparkade: pause: interrupted; the daemon goes on, `parkade watch` shows it\n");
+      "\nparkade: pause: interrupted; the daemon goes on, `parkade ops` shows it, `parkade cancel` "
+      "ends it\n");
   absl::StatusOr<v1::PauseResponse> response;
   {
     Progress progress(client, *selector, "pausing", context.terminal);
@@ -155,15 +138,12 @@ void AddPause(CLI::App& app, Context& context) {
       "pause", "Moves the bytes of processes out of GPU memory; they wait until they are resumed");
   auto options = std::make_shared<PauseOptions>();
   AddSelector(*verb, options->selector);
-  verb->add_option("--policy", options->policy,
-                   "Where bytes go: host (default), disk, auto (host while there is room, then "
-                   "disk) or keep (with --tag-policy)")
-      ->check(CLI::IsMember({"host", "disk", "auto", "keep", "discard"}).description(""))
-      ->type_name("POLICY");
-  verb->add_option("--tag-policy", options->tag_policies,
-                   "The same for one tag, also discard: its bytes are lost; again for more tags")
-      ->allow_extra_args(false)
-      ->type_name("TAG=POLICY");
+  AddPolicies(*verb, options->policy, options->tag_policies);
+  verb->add_option("--tags", options->tags,
+                   "These alone, such as kv_cache,weights; the others stay in GPU memory")
+      ->type_name("TAGS");
+  verb->add_flag("--allow-empty", options->allow_empty,
+                 "No process that matches, or none with a tag that is named, is no error");
   verb->add_option("--drain-timeout", options->drain_timeout,
                    "Longest wait for running GPU work (30s); past it nothing has changed")
       ->check(IsDuration())

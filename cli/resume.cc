@@ -17,6 +17,7 @@ namespace {
 struct ResumeOptions {
   SelectorOptions selector;
   bool release_host = false;
+  bool allow_empty = false;
   std::string wait;
   uint64_t epoch = 0;
   std::string request_id;
@@ -40,10 +41,13 @@ int Resume(const ResumeOptions& options, const Context& context) {
   *request.mutable_selector() = *selector;
   request.set_epoch(options.epoch);
   request.set_release_host(options.release_host);
+  request.set_allow_empty(options.allow_empty);
   request.set_request_id(options.request_id);
 
   SetInterruptSentence(
-      "\nparkade: resume: interrupted; the daemon goes on, `parkade watch` shows it\n");
+      "\nparkade: resume: interrupted; the daemon goes on, `parkade ops` shows it, `parkade "
+      "cancel` "
+      "ends it\n");
   absl::StatusOr<v1::ResumeResponse> response;
   {
     Progress progress(client, *selector, "resuming", context.terminal);
@@ -63,6 +67,7 @@ void AddResume(CLI::App& app, Context& context) {
   AddSelector(*verb, options->selector);
   verb->add_flag("--release-host", options->release_host,
                  "Give the pinned host memory back afterwards; the next pause is slower");
+  verb->add_flag("--allow-empty", options->allow_empty, "No process that matches is no error");
   verb->add_option("--wait", options->wait,
                    "Longest wait for the GPU memory that is missing; without it a resume that does "
                    "not fit is refused at once")

@@ -12,9 +12,11 @@
 namespace parkade::cli {
 namespace {
 
+constexpr char kWhich[] = "Which processes (all that are given must match)";
+
 bool IsNarrow(const SelectorOptions& o) {
   return !o.pids.empty() || !o.job.empty() || !o.role.empty() || !o.cell.empty() ||
-         !o.ranks.empty() || !o.gpus.empty();
+         !o.ranks.empty() || !o.gpus.empty() || !o.group.empty();
 }
 
 absl::StatusOr<std::string> GpuUuid(const std::string& gpu, Client& client) {
@@ -43,38 +45,46 @@ std::string SelectorOptions::Words() const {
   if (!cell.empty()) add("--cell ", cell);
   for (const int32_t rank : ranks) add("--rank ", rank);
   for (const std::string& gpu : gpus) add("--gpu ", gpu);
+  if (!group.empty()) add("--group ", group);
   if (all) add("--all");
   return words;
 }
 
-void AddSelector(CLI::App& verb, SelectorOptions& options) {
-  const char* group = "Which processes (all that are given must match)";
-  verb.add_option("PID", options.pids, "Process IDs")->check(IsPid())->type_name("");
+void AddLabelSelector(CLI::App& verb, SelectorOptions& options) {
   verb.add_option("--job", options.job, "Of this job")
       ->check(IsLabel(sizeof(wire::Hello::job) - 1))
       ->type_name("JOB")
-      ->group(group);
+      ->group(kWhich);
   verb.add_option("--role", options.role, "Of this role, such as actor or rollout")
       ->check(IsLabel(sizeof(wire::Hello::role) - 1))
       ->type_name("ROLE")
-      ->group(group);
+      ->group(kWhich);
   verb.add_option("--cell", options.cell, "Of this cell")
       ->check(IsLabel(sizeof(wire::Hello::cell) - 1))
       ->type_name("CELL")
-      ->group(group);
+      ->group(kWhich);
   // One value each time, so that the PIDs that may follow are not taken for ranks.
   verb.add_option("--rank", options.ranks, "Of this global rank; again or 0,1,2 for more")
       ->check(IsRank())
       ->delimiter(',')
       ->allow_extra_args(false)
       ->type_name("N")
-      ->group(group);
+      ->group(kWhich);
   verb.add_option("--gpu", options.gpus, "On this GPU, by index or UUID; again for more")
       ->check(IsLabel(64))
       ->allow_extra_args(false)
       ->type_name("GPU")
-      ->group(group);
-  verb.add_flag("--all", options.all, "Every process that you may see")->group(group);
+      ->group(kWhich);
+}
+
+void AddSelector(CLI::App& verb, SelectorOptions& options) {
+  verb.add_option("PID", options.pids, "Process IDs")->check(IsPid())->type_name("");
+  AddLabelSelector(verb, options);
+  verb.add_option("--group", options.group, "Of this group, which `parkade group` lists")
+      ->check(IsLabel(63))
+      ->type_name("NAME")
+      ->group(kWhich);
+  verb.add_flag("--all", options.all, "Every process that you may see")->group(kWhich);
 }
 
 absl::StatusOr<v1::Selector> MakeSelector(const SelectorOptions& options, Client& client) {
@@ -96,13 +106,14 @@ absl::StatusOr<v1::Selector> MakeSelector(const SelectorOptions& options, Client
     selector.add_gpu_uuids(*uuid);
   }
   selector.set_all(options.all);
+  selector.set_group(options.group);
   return selector;
 }
 
 absl::Status CheckSelects(const SelectorOptions& options) {
   if (!options.empty()) return absl::OkStatus();
   return UsageError(
-      "no process is selected: give PIDs, --job, --role, --cell, --rank, --gpu or --all");
+      "no process is selected: give PIDs, --job, --role, --cell, --rank, --gpu, --group or --all");
 }
 
 }  // namespace parkade::cli

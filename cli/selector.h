@@ -17,13 +17,16 @@ struct SelectorOptions {
   std::vector<int32_t> ranks;
   std::vector<std::string> gpus;  // "GPU-..." or an index as nvidia-smi counts
   bool all = false;
+  std::string group;  // by name
 
   bool empty() const;
   // As it stands in sentences: "4711", "--job rl --rank 3".
   std::string Words() const;
 };
 
-// Adds PIDs as positionals, --job, --role, --cell, --rank, --gpu and --all.
+// Adds --job, --role, --cell, --rank and --gpu.
+void AddLabelSelector(CLI::App& verb, SelectorOptions& options);
+// The same with PIDs as positionals, --group and --all.
 void AddSelector(CLI::App& verb, SelectorOptions& options);
 
 // INVALID_ARGUMENT when --all stands beside a narrower choice; NOT_FOUND for a GPU index that the

@@ -1,24 +1,22 @@
 // Merges the sources of settings and checks the result.
-#define TOML_EXCEPTIONS 0
-// Version 3.3 asserts what a file that is wrong need not hold (a key that begins with a backslash),
-// and then finds the error by itself.
-#define TOML_ASSERT(...) static_cast<void>(0)
 #include "daemon/config.h"
 
-#include <toml++/toml.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
 #include <set>
 
+#include "daemon/config_groups.h"
 #include "daemon/scratch_base.h"
 #include "daemon/status.h"
+#include "daemon/toml.h"
 #include "daemon/words.h"
 
 namespace parkade::daemon {
 namespace {
 
+constexpr std::string_view kGroups = "groups";
 constexpr char kDefaultFile[] = "/etc/parkade/parkaded.toml";
 
 absl::Status Bad(std::string_view what) {
@@ -87,6 +85,7 @@ class Sources {
       if (!node.is_table()) {
         return Bad(Cat(file_name_, ": unknown setting ", table.str()));
       }
+      if (table.str() == kGroups) continue;  // has names of its own
       for (const auto& [key, value] : *node.as_table()) {
         const std::string name = Cat(table.str(), ".", key.str());
         if (!known_.contains(name)) {
@@ -223,6 +222,12 @@ absl::StatusOr<Config> LoadConfig(const Flags& flags, Environment environment) {
     if (auto r = CheckTcp(*config.tcp); !r.ok()) return r;
   }
 
+  if (const toml::table* groups = file[kGroups].as_table()) {
+    auto read = ReadGroups(*groups, file_name);
+    if (!read.ok()) return read.status();
+    config.groups = std::move(*read);
+  }
+
   const auto describe = [&](const Setting& s, std::string_view value) {
     config.described.push_back(Cat(s.name, "=", value, " (", s.source, ")"));
   };
@@ -232,6 +237,9 @@ absl::StatusOr<Config> LoadConfig(const Flags& flags, Environment environment) {
   describe(budget, budget.value.empty() ? "what is free" : budget.text());
   describe(dirs, dirs.text());
   describe(tmpfs, tmpfs.text());
+  for (const Group& group : config.groups) {
+    config.described.push_back(Cat("groups.", group.name, " (", file_name, ")"));
+  }
   if (!config.tcp) describe(listen, "no listener on the network");
   if (config.tcp) {
     for (const Setting* s : tcp) describe(*s, Join(s->value, ", "));

@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "common/bytes.h"
 #include "common/log.h"
+#include "daemon/group.h"
 
 namespace parkade::daemon {
 
@@ -30,6 +31,7 @@ struct Config {
   std::vector<std::string> scratch_dirs;
   std::vector<std::string> allow_tmpfs;  // of them, those that may be tmpfs
   std::optional<TcpConfig> tcp;          // empty: no listener on the network
+  std::vector<Group> groups;             // for everybody
   std::vector<std::string> described;    // "name=value (source)", one for each setting
 };
 

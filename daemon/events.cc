@@ -1,16 +1,14 @@
 // Bounded queues, one for each watcher.
 #include "daemon/events.h"
 
-#include <time.h>
-
 #include <utility>
+
+#include "daemon/wall_clock.h"
 
 namespace parkade::daemon {
 
 Event MakeEvent(Event::Kind kind, ProcessView process) {
-  timespec t;
-  clock_gettime(CLOCK_REALTIME, &t);
-  return {kind, uint64_t(t.tv_sec) * 1'000'000'000 + uint64_t(t.tv_nsec), std::move(process)};
+  return {kind, WallClockNs(), std::move(process)};
 }
 
 std::optional<Event> Watcher::Next(Deadline by) {

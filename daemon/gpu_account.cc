@@ -49,7 +49,7 @@ absl::Status GpuAccount::Booking::Book(const ByGpu& needed, Deadline by) {
     const ByGpu others = account_.BookedByOthers(this, &seen);
     const ByGpu resident = owner_.resident();
     const ByGpu free = account_.free_(uuids);
-    const bool last = by.Passed() || owner_.has_ended();
+    const bool last = by.Passed() || owner_.gives_up();
     const bool fits = Fits(needed, others, free) || (last && Fits(needed, {}, free));
 
     const MutexLock lock(account_.mu_);

@@ -30,7 +30,7 @@ class GpuAccount {
     // Both are called from any thread that books, also a moment after the booking has ended.
     struct Owner {
       std::function<ByGpu()> resident;  // HBM that its processes hold now
-      std::function<bool()> has_ended;  // one of its processes has: waiting is of no use
+      std::function<bool()> gives_up;   // waiting is of no use any more
     };
     Booking(GpuAccount& account, Owner owner);
     ~Booking();

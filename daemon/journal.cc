@@ -30,6 +30,13 @@ std::string KeyOf(const Identity& identity) {
   return key.Take();
 }
 
+std::string KeyOf(const std::string& owner, const std::string& name) {
+  Packer key;
+  key.Text(owner);
+  key.Text(name);
+  return key.Take();
+}
+
 bool IsSettled(wire::ProcessState state) {
   using wire::ProcessState;
   return state == ProcessState::kRunning || state == ProcessState::kPaused ||
@@ -83,6 +90,7 @@ void Journal::Load(const std::vector<std::string>& records) {
     next_number_ = number + 1;
   }
   for (const std::string& packed : answers_) found_.answers.push_back(*UnpackAnswer(packed));
+  for (const auto& [key, packed] : groups_) found_.groups.push_back(*UnpackGroup(packed));
 }
 
 bool Journal::Apply(std::string_view record) {
@@ -118,6 +126,15 @@ bool Journal::Apply(std::string_view record) {
       answers_.push_back(std::move(body));
       if (answers_.size() > kAnswers) answers_.pop_front();
       return true;
+    case Kind::kGroup: {
+      const auto group = UnpackGroup(body);
+      if (!group) return false;
+      groups_[KeyOf(group->owner, group->name)] = std::move(body);
+      return true;
+    }
+    case Kind::kGroupGone:
+      groups_.erase(body);
+      return true;
   }
   return false;
 }
@@ -140,6 +157,12 @@ void Journal::End(uint64_t number) {
 void Journal::Answer(const GivenAnswer& answer) {
   // One that is too long is left out: repeated after a restart, the request is carried out again.
   Write(Kind::kAnswer, Pack(answer));
+}
+
+void Journal::Define(const Group& group) { Write(Kind::kGroup, Pack(group)); }
+
+void Journal::RemoveGroup(const std::string& owner, const std::string& name) {
+  Write(Kind::kGroupGone, KeyOf(owner, name));
 }
 
 void Journal::Note(const Event& event) {
@@ -187,6 +210,7 @@ void Journal::Rewrite() {
   for (const auto& [key, packed] : processes_) records.push_back(RecordOf(Kind::kProcess, packed));
   for (const auto& [number, packed] : begun_) records.push_back(RecordOf(Kind::kBegun, packed));
   for (const std::string& packed : answers_) records.push_back(RecordOf(Kind::kAnswer, packed));
+  for (const auto& [key, packed] : groups_) records.push_back(RecordOf(Kind::kGroup, packed));
   auto file = JournalFile::Replace(path_, records);
   if (!file.ok() && file_) {
     // The one that is there has every record and goes on growing; later it is tried again.

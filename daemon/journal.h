@@ -30,6 +30,7 @@ class Journal {
     std::vector<RememberedProcess> processes;
     std::vector<BegunOperation> interrupted;  // begun and not ended, in their order
     std::vector<GivenAnswer> answers;         // oldest first
+    std::vector<Group> groups;                // that callers have defined
   };
   // As it was read.
   const Found& found() const { return found_; }
@@ -41,6 +42,9 @@ class Journal {
   void End(uint64_t number) EXCLUDES(mu_);
   // A request with an id has its answer.
   void Answer(const GivenAnswer& answer) EXCLUDES(mu_);
+  // A caller has defined a group, or wants it forgotten.
+  void Define(const Group& group) EXCLUDES(mu_);
+  void RemoveGroup(const std::string& owner, const std::string& name) EXCLUDES(mu_);
   // A process came, changed its state or went.
   void Note(const Event& event) EXCLUDES(mu_);
 
@@ -58,6 +62,8 @@ class Journal {
     kBegun,
     kEnded,
     kAnswer,
+    kGroup,
+    kGroupGone,
   };
 
   void Load(const std::vector<std::string>& records) REQUIRES(mu_);
@@ -81,6 +87,7 @@ class Journal {
   std::map<std::string, std::string> processes_ GUARDED_BY(mu_);  // packed, by packed identity
   std::map<uint64_t, std::string> begun_ GUARDED_BY(mu_);         // packed, by number
   std::deque<std::string> answers_ GUARDED_BY(mu_);               // packed
+  std::map<std::string, std::string> groups_ GUARDED_BY(mu_);     // packed, by owner and name
   std::optional<JournalFile> file_ GUARDED_BY(mu_);
   uint64_t fresh_bytes_ GUARDED_BY(mu_) = 0;  // when it was last written anew
   bool usable_ GUARDED_BY(mu_) = true;        // false: somebody else's file stands there

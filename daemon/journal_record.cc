@@ -35,6 +35,10 @@ Identity GetIdentity(Unpacker& from) {
   return out;
 }
 
+bool IsKind(OperationKind kind) {
+  return kind == OperationKind::kPause || kind == OperationKind::kResume;
+}
+
 bool IsState(uint64_t number) {
   return number <= UINT32_MAX && wire::IsProcessState(uint32_t(number));
 }
@@ -125,6 +129,11 @@ std::string Pack(const BegunOperation& operation) {
     Put(to, party.identity);
     to.Number(party.was_out ? 1 : 0);
   }
+  for (const std::string* text :
+       {&operation.origin.id, &operation.origin.caller, &operation.origin.request_id}) {
+    to.Text(*text);
+  }
+  to.Number(operation.origin.begun_ns);
   return to.Take();
 }
 
@@ -132,15 +141,17 @@ std::optional<BegunOperation> UnpackOperation(std::string_view bytes) {
   Unpacker from(bytes);
   BegunOperation out;
   out.number = from.Number();
-  out.kind = BegunOperation::Kind(from.Number());
+  out.kind = OperationKind(from.Number());
   const uint64_t parties = from.Number();
   for (uint64_t i = 0; i < parties && from.ok(); ++i) {
     Identity identity = GetIdentity(from);
     out.parties.push_back({std::move(identity), from.Number() != 0});
   }
-  using Kind = BegunOperation::Kind;
-  const bool known = out.kind == Kind::kPause || out.kind == Kind::kResume;
-  if (!from.done() || !known) return std::nullopt;
+  for (std::string* text : {&out.origin.id, &out.origin.caller, &out.origin.request_id}) {
+    *text = from.Text();
+  }
+  out.origin.begun_ns = from.Number();
+  if (!from.done() || !IsKind(out.kind)) return std::nullopt;
   return out;
 }
 
@@ -155,36 +166,96 @@ std::string Pack(const GivenAnswer& answer) {
     to.Text(MessageOf(status));
     const auto info = status.GetPayload(kErrorInfoUrl);
     to.Text(info ? std::string(*info) : "");
-    return to.Take();
+  } else {
+    to.Number(answer.answer->size());
+    for (const Outcome& outcome : *answer.answer) Put(to, outcome);
   }
-  to.Number(answer.answer->size());
-  for (const Outcome& outcome : *answer.answer) Put(to, outcome);
+  to.Text(answer.operation);
+  to.Number(uint64_t(answer.kind));
+  to.Number(answer.pids.size());
+  for (const int pid : answer.pids) to.Number(uint64_t(pid));
+  to.Number(answer.begun_ns);
+  to.Number(answer.ended_ns);
   return to.Take();
 }
 
 std::optional<GivenAnswer> UnpackAnswer(std::string_view bytes) {
   Unpacker from(bytes);
-  std::string caller = from.Text();
-  std::string id = from.Text();
-  std::string body = from.Text();
+  GivenAnswer out{from.Text(), from.Text(), from.Text(), Outcomes{}, {}};
   const uint64_t number = from.Number();
   if (number > uint64_t(absl::StatusCode::kUnauthenticated)) return std::nullopt;  // the last one
   if (const auto code = absl::StatusCode(number); code != absl::StatusCode::kOk) {
     const std::string message = from.Text();
     absl::Status status(code, message);
     status.SetPayload(kErrorInfoUrl, absl::Cord(from.Text()));
-    if (!from.done()) return std::nullopt;
-    return GivenAnswer{std::move(caller), std::move(id), std::move(body), std::move(status)};
+    out.answer = std::move(status);
+  } else {
+    const uint64_t count = from.Number();
+    for (uint64_t i = 0; i < count && from.ok(); ++i) {
+      auto outcome = GetOutcome(from);
+      if (!outcome) return std::nullopt;
+      out.answer->push_back(std::move(*outcome));
+    }
   }
-  Outcomes outcomes;
-  const uint64_t count = from.Number();
-  for (uint64_t i = 0; i < count && from.ok(); ++i) {
-    auto outcome = GetOutcome(from);
-    if (!outcome) return std::nullopt;
-    outcomes.push_back(std::move(*outcome));
+  out.operation = from.Text();
+  out.kind = OperationKind(from.Number());
+  const uint64_t pids = from.Number();
+  for (uint64_t i = 0; i < pids && from.ok(); ++i) out.pids.push_back(int(from.Number()));
+  out.begun_ns = from.Number();
+  out.ended_ns = from.Number();
+  if (!from.done() || !IsKind(out.kind)) return std::nullopt;
+  return out;
+}
+
+std::string Pack(const Group& group) {
+  Packer to;
+  const Selector& s = group.selector;
+  for (const std::string* text : {&group.owner, &group.name, &s.job, &s.role, &s.cell}) {
+    to.Text(*text);
   }
-  if (!from.done()) return std::nullopt;
-  return GivenAnswer{std::move(caller), std::move(id), std::move(body), std::move(outcomes)};
+  for (const std::vector<int32_t>* numbers : {&s.pids, &s.ranks}) {
+    to.Number(numbers->size());
+    for (const int32_t number : *numbers) to.Number(uint64_t(number));
+  }
+  to.Number(s.gpu_uuids.size());
+  for (const std::string& uuid : s.gpu_uuids) to.Text(uuid);
+  to.Number(s.all ? 1 : 0);
+  to.Number(group.policies.all ? uint64_t(*group.policies.all) : UINT64_MAX);
+  to.Number(group.policies.by_tag.size());
+  for (const auto& [tag, policy] : group.policies.by_tag) {
+    to.Text(tag);
+    to.Number(uint64_t(policy));
+  }
+  return to.Take();
+}
+
+std::optional<Group> UnpackGroup(std::string_view bytes) {
+  Unpacker from(bytes);
+  Group out;
+  Selector& s = out.selector;
+  for (std::string* text : {&out.owner, &out.name, &s.job, &s.role, &s.cell}) *text = from.Text();
+  for (std::vector<int32_t>* numbers : {&s.pids, &s.ranks}) {
+    const uint64_t count = from.Number();
+    for (uint64_t i = 0; i < count && from.ok(); ++i) numbers->push_back(int32_t(from.Number()));
+  }
+  const uint64_t gpus = from.Number();
+  for (uint64_t i = 0; i < gpus && from.ok(); ++i) s.gpu_uuids.push_back(from.Text());
+  s.all = from.Number() != 0;
+  const auto is_policy = [](uint64_t number) {
+    return number <= UINT32_MAX && wire::IsPolicy(uint32_t(number));
+  };
+  const uint64_t all = from.Number();
+  if (all != UINT64_MAX && !is_policy(all)) return std::nullopt;
+  if (all != UINT64_MAX) out.policies.all = wire::Policy(all);
+  const uint64_t tags = from.Number();
+  for (uint64_t i = 0; i < tags && from.ok(); ++i) {
+    const std::string tag = from.Text();
+    const uint64_t policy = from.Number();
+    if (!is_policy(policy)) return std::nullopt;
+    out.policies.by_tag[tag] = wire::Policy(policy);
+  }
+  if (!from.done() || !Check(out).ok()) return std::nullopt;
+  return out;
 }
 
 }  // namespace parkade::daemon

@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "daemon/course.h"
+#include "daemon/group.h"
 #include "daemon/identity.h"
 #include "daemon/orders.h"
 #include "daemon/process.h"
@@ -22,33 +24,41 @@ struct RememberedProcess {
   wire::ProcessState state = wire::ProcessState::kRunning;
 };
 
+enum class OperationKind : uint64_t { kPause = 1, kResume = 2 };
+
 // A transition that has begun.
 struct BegunOperation {
-  enum class Kind : uint64_t { kPause = 1, kResume = 2 };
   struct Party {
     Identity identity;
     bool was_out = false;  // its bytes were out before
   };
   uint64_t number = 0;
-  Kind kind = Kind::kPause;
+  OperationKind kind = OperationKind::kPause;
   std::vector<Party> parties;
+  Origin origin;
 };
 
-// What a request with an id was answered.
+// What a request was answered.
 struct GivenAnswer {
-  std::string caller;  // Caller::Name
-  std::string request_id;
+  std::string caller;      // Caller::Name
+  std::string request_id;  // empty: it had none
   std::string body;
   absl::StatusOr<Outcomes> answer;
+  std::string operation = {};  // its id
+  OperationKind kind = OperationKind::kPause;
+  std::vector<int> pids = {};
+  uint64_t begun_ns = 0, ended_ns = 0;  // CLOCK_REALTIME
 };
 
 std::string Pack(const RememberedProcess& process);
 std::string Pack(const BegunOperation& operation);
 std::string Pack(const GivenAnswer& answer);
+std::string Pack(const Group& group);
 
 // Empty for bytes that are none: of another version, or not ours.
 std::optional<RememberedProcess> UnpackProcess(std::string_view bytes);
 std::optional<BegunOperation> UnpackOperation(std::string_view bytes);
 std::optional<GivenAnswer> UnpackAnswer(std::string_view bytes);
+std::optional<Group> UnpackGroup(std::string_view bytes);
 
 }  // namespace parkade::daemon

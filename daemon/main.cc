@@ -21,6 +21,7 @@
 #include "daemon/events.h"
 #include "daemon/gpu_account.h"
 #include "daemon/gpus.h"
+#include "daemon/groups.h"
 #include "daemon/holders.h"
 #include "daemon/host_budget.h"
 #include "daemon/identity.h"
@@ -147,7 +148,8 @@ int Run(const Config& config) {
                      {});
 
   Operations operations(&journal);
-  ControlService service({authority, registry, events, gpus, scratch, node, operations});
+  Groups groups(config.groups, &journal);
+  ControlService service({authority, registry, events, gpus, scratch, node, operations, groups});
   grpc::EnableDefaultHealthCheckService(true);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   grpc::ServerBuilder builder;

@@ -164,10 +164,12 @@ absl::StatusOr<std::vector<Member>> MembersFor(const ProcessList& processes, Pro
 // the claim and so gone before it.
 class Begun {
  public:
-  Begun(Journal& journal, BegunOperation::Kind kind, const std::vector<Member>& members)
+  Begun(Journal& journal, OperationKind kind, const std::vector<Member>& members,
+        const Origin& origin)
       : journal_(journal) {
     BegunOperation operation;
     operation.kind = kind;
+    operation.origin = origin;
     for (const Member& m : members) {
       operation.parties.push_back({m.process->identity(), IsOut(m.process->State())});
     }
@@ -182,13 +184,24 @@ class Begun {
   uint64_t number_;
 };
 
+// Nobody is selected, and that is all right with the caller.
+template <typename Order>
+bool IsEmpty(const absl::Status& claimed, const Order& order) {
+  return order.allow_empty && ReasonOf(claimed) == "NO_PROCESS";
+}
+
 }  // namespace
 
 absl::StatusOr<NodeState::Claimed> NodeState::Claim(const Caller& caller, const Selector& selector,
-                                                    uint64_t epoch, ProcessState goal) {
+                                                    uint64_t epoch, ProcessState goal,
+                                                    Course& course) {
   auto selected = to_.registry.Select(caller, selector);
   if (!selected.ok()) return selected.status();
-  to_.returning.Await(*selected, Deadline::InMs(kReturnMs));
+  course.Concerns(*selected);
+  for (const Deadline by = Deadline::InMs(kReturnMs);
+       !to_.returning.Await(*selected, Deadline::InMs(Course::kLookMs)) && !by.Passed();) {
+    if (course.cancelled()) return course.Cancellation();
+  }
   auto claim = to_.registry.Take(*selected);
   if (!claim.ok()) return claim.status();
   if (auto s = CheckEpoch(*selected, epoch); !s.ok()) return s;
@@ -198,18 +211,19 @@ absl::StatusOr<NodeState::Claimed> NodeState::Claim(const Caller& caller, const 
 }
 
 absl::StatusOr<Outcomes> NodeState::Pause(const Caller& caller, const PauseOrder& order,
-                                          uint64_t arrived_ns) {
+                                          Course& course) {
   if (auto s = Check(order); !s.ok()) return s;
-  auto claimed = Claim(caller, order.selector, order.epoch, ProcessState::kPaused);
+  auto claimed = Claim(caller, order.selector, order.epoch, ProcessState::kPaused, course);
+  if (IsEmpty(claimed.status(), order)) return Outcomes{};
   if (!claimed.ok()) return claimed.status();
   std::vector<Member>& members = claimed->members;
 
-  const Begun begun(to_.journal, BegunOperation::Kind::kPause, members);
+  const Begun begun(to_.journal, OperationKind::kPause, members, course.origin());
   Movement movement(to_.gpus, claimed->processes);
   std::vector<Scratch::Use> uses(members.size());
-  Timeline timeline(arrived_ns);
+  Timeline timeline(course.arrived_ns());
   timeline.Ended("claim");
-  const absl::Status evicted = Evict(members, uses, order, timeline);
+  const absl::Status evicted = Evict(members, uses, order, course, timeline);
   for (size_t i = 0; i < uses.size(); ++i) {
     if (!evicted.ok() && members[i].process->State() == ProcessState::kRunning) {
       uses[i].GiveBack();
@@ -224,7 +238,7 @@ absl::StatusOr<Outcomes> NodeState::Pause(const Caller& caller, const PauseOrder
   to_.account.Changed();
   Outcomes outcomes;
   for (const Member& member : members) {
-    outcomes.push_back(movement.OutcomeOf(member, ProcessState::kPaused, arrived_ns));
+    outcomes.push_back(movement.OutcomeOf(member, ProcessState::kPaused, course.arrived_ns()));
   }
   timeline.Ended("report");
   timeline.Log("pause");
@@ -232,9 +246,9 @@ absl::StatusOr<Outcomes> NodeState::Pause(const Caller& caller, const PauseOrder
 }
 
 absl::Status NodeState::Evict(std::vector<Member>& members, std::vector<Scratch::Use>& uses,
-                              const PauseOrder& order, Timeline& timeline) {
+                              const PauseOrder& order, Course& course, Timeline& timeline) {
   HostBudget::Booking booking(to_.budget);
-  Transition transition(members, to_.events, limits_, order.epoch);
+  Transition transition(members, to_.events, limits_, order.epoch, &course);
   // Before anything moves: host memory is booked and the disk preallocated by what the ledgers say.
   if (auto s = Provide(members, uses, order, booking); !s.ok()) return s;
   if (std::all_of(members.begin(), members.end(), [](const Member& m) { return m.already; })) {
@@ -286,25 +300,28 @@ absl::Status NodeState::Provide(std::vector<Member>& members, std::vector<Scratc
 }
 
 absl::StatusOr<Outcomes> NodeState::Resume(const Caller& caller, const ResumeOrder& order,
-                                           uint64_t arrived_ns) {
-  auto claimed = Claim(caller, order.selector, order.epoch, ProcessState::kRunning);
+                                           Course& course) {
+  auto claimed = Claim(caller, order.selector, order.epoch, ProcessState::kRunning, course);
+  if (IsEmpty(claimed.status(), order)) return Outcomes{};
   if (!claimed.ok()) return claimed.status();
   std::vector<Member>& members = claimed->members;
   if (order.release_host) {
     // What runs may still hold a pool: its shim answers `already` and gives that back.
     for (Member& member : members) member.already = false;
   }
-  const Begun begun(to_.journal, BegunOperation::Kind::kResume, members);
+  const Begun begun(to_.journal, OperationKind::kResume, members, course.origin());
   Movement movement(to_.gpus, claimed->processes);
   double waited_seconds = 0;
-  Timeline timeline(arrived_ns);
+  Timeline timeline(course.arrived_ns());
   timeline.Ended("claim");
-  if (auto s = Restore(members, order, &waited_seconds); !s.ok()) return NameBackup(s, members);
+  if (auto s = Restore(members, order, course, &waited_seconds); !s.ok()) {
+    return NameBackup(s, members);
+  }
   timeline.Ended("restore");
   movement.Look();
   Outcomes outcomes;
   for (const Member& member : members) {
-    outcomes.push_back(movement.OutcomeOf(member, ProcessState::kRunning, arrived_ns));
+    outcomes.push_back(movement.OutcomeOf(member, ProcessState::kRunning, course.arrived_ns()));
     outcomes.back().wait_seconds = waited_seconds;
   }
   timeline.Ended("report");
@@ -313,21 +330,24 @@ absl::StatusOr<Outcomes> NodeState::Resume(const Caller& caller, const ResumeOrd
 }
 
 absl::Status NodeState::Restore(std::vector<Member>& members, const ResumeOrder& order,
-                                double* waited_seconds) {
+                                Course& course, double* waited_seconds) {
   ProcessList processes;
   for (const Member& member : members) processes.push_back(member.process);
   GpuAccount::Booking booking(
       to_.account, {[processes] { return ResidentOf(processes); },
-                    [processes] {
-                      return std::any_of(processes.begin(), processes.end(),
+                    [processes, &course] {
+                      return course.cancelled() ||
+                             std::any_of(processes.begin(), processes.end(),
                                          [](const auto& process) { return process->ended(); });
                     }});
-  Transition transition(members, to_.events, limits_, order.epoch);
+  Transition transition(members, to_.events, limits_, order.epoch, &course);
   absl::Status status;
   for (const Deadline by = Deadline::InNs(order.wait_timeout_ns);;) {
     // Who lives is not to wait for room for who has ended.
     for (Member& m : members) m.already |= m.process->ended();
     status = booking.Book(Lacking(members), by);
+    // Those that are back stay so; whoever waits for room does no longer.
+    if (course.cancelled()) status = course.Cancellation();
     if (!status.ok()) {
       status = Annotate(status, "", {{"paused_pids", Join(PausedPids(members), ", ")}});
     } else {
@@ -356,8 +376,9 @@ absl::Status NodeState::BringBack(const ProcessList& processes) {
   }
   ResumeOrder order;
   order.wait_timeout_ns = 2'000'000'000;  // somebody else's pause may be about to make room
+  Course course;
   double waited_seconds;
-  return Restore(members, order, &waited_seconds);
+  return Restore(members, order, course, &waited_seconds);
 }
 
 }  // namespace parkade::daemon

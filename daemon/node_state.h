@@ -6,6 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "common/timeline.h"
+#include "daemon/course.h"
 #include "daemon/events.h"
 #include "daemon/gpu_account.h"
 #include "daemon/gpus.h"
@@ -35,11 +36,9 @@ class NodeState {
   NodeState(Neighbours neighbours, Transition::Limits limits) : to_(neighbours), limits_(limits) {}
 
   // As Pause and Resume of control.proto. Block until the transition has ended; any thread, several
-  // at once. `arrived_ns` (CLOCK_MONOTONIC) is when the request came.
-  absl::StatusOr<Outcomes> Pause(const Caller& caller, const PauseOrder& order,
-                                 uint64_t arrived_ns);
-  absl::StatusOr<Outcomes> Resume(const Caller& caller, const ResumeOrder& order,
-                                  uint64_t arrived_ns);
+  // at once.
+  absl::StatusOr<Outcomes> Pause(const Caller& caller, const PauseOrder& order, Course& course);
+  absl::StatusOr<Outcomes> Resume(const Caller& caller, const ResumeOrder& order, Course& course);
   // Resumes processes that the caller of this has claimed, all at once; what an interrupted
   // operation has left behind paused.
   absl::Status BringBack(const ProcessList& processes);
@@ -53,13 +52,13 @@ class NodeState {
   // Those selected, when nothing of an earlier daemon's is under way with them any more. Members
   // that are at `goal` are done already.
   absl::StatusOr<Claimed> Claim(const Caller& caller, const Selector& selector, uint64_t epoch,
-                                wire::ProcessState goal);
+                                wire::ProcessState goal, Course& course);
   absl::Status Evict(std::vector<Member>& members, std::vector<Scratch::Use>& uses,
-                     const PauseOrder& order, Timeline& timeline);
+                     const PauseOrder& order, Course& course, Timeline& timeline);
   absl::Status Provide(std::vector<Member>& members, std::vector<Scratch::Use>& uses,
                        const PauseOrder& order, HostBudget::Booking& booking);
   // Waits for HBM as long as the order allows, and tries until all are back or one fails otherwise.
-  absl::Status Restore(std::vector<Member>& members, const ResumeOrder& order,
+  absl::Status Restore(std::vector<Member>& members, const ResumeOrder& order, Course& course,
                        double* waited_seconds);
 
   const Neighbours to_;

@@ -1,85 +1,203 @@
 // Runs, joins and remembers operations.
 #include "daemon/operations.h"
 
+#include <algorithm>
+#include <charconv>
 #include <system_error>
 
 #include "daemon/status.h"
+#include "daemon/wall_clock.h"
 #include "daemon/words.h"
 
 namespace parkade::daemon {
+namespace {
 
-Operations::Operations(Journal* journal) : journal_(journal) {
+std::string Base36(uint64_t number) {
+  char text[16];
+  return {text, std::to_chars(text, text + sizeof text, number, 36).ptr};
+}
+
+}  // namespace
+
+Operations::Operations(Journal* journal)
+    : journal_(journal), prefix_(Base36(WallClockNs() / 1'000'000)) {
   if (journal_ == nullptr) return;
   const MutexLock lock(mu_);
   for (const GivenAnswer& given : journal_->found().answers) {
-    auto operation = std::make_shared<Operation>();
-    operation->body = given.body;
+    const Origin origin{given.operation, given.caller, given.request_id, given.begun_ns};
+    auto operation = std::make_shared<Operation>(origin, given.kind, given.body);
+    operation->pids = given.pids;
+    operation->ended_ns = given.ended_ns;
     operation->answer = given.answer;
-    Keep({given.caller, given.request_id}, operation);
+    Keep(operation);
+  }
+  for (const BegunOperation& begun : journal_->found().interrupted) {
+    if (begun.origin.id.empty()) continue;
+    auto operation = std::make_shared<Operation>(begun.origin, begun.kind, "");
+    for (const auto& party : begun.parties) operation->pids.push_back(party.identity.pid);
+    operation->answers_repeats = false;  // asked again, it is carried out again
+    operation->ended_ns = WallClockNs();
+    operation->answer = Fail(absl::StatusCode::kUnavailable, "INTERRUPTED",
+                             "the daemon ended meanwhile; the next one finishes a resume, and a "
+                             "pause that is not through it undoes",
+                             {{"operation", begun.origin.id}});
+    Keep(operation);
   }
 }
 
-void Operations::Keep(const Key& key, const std::shared_ptr<Operation>& operation) {
-  by_id_[key] = operation;
-  ids_.push_back(key);
-  if (ids_.size() <= Journal::kAnswers) return;
-  by_id_.erase(ids_.front());
-  ids_.pop_front();
+std::string Operations::NextId() { return Cat(prefix_, "-", next_++); }
+
+void Operations::Keep(const Shared& operation) {
+  all_.push_back(operation);
+  if (all_.size() <= Journal::kAnswers) return;
+  const auto oldest =
+      std::find_if(all_.begin(), all_.end(), [](const Shared& each) { return !!each->answer; });
+  if (oldest != all_.end()) all_.erase(oldest);
 }
 
-void Operations::Forget(const Key& key) {
-  by_id_.erase(key);
-  std::erase(ids_, key);
+Operations::Shared Operations::Repeated(const Request& request) const {
+  if (request.id.empty()) return nullptr;
+  const auto at = std::find_if(all_.rbegin(), all_.rend(), [&](const Shared& each) {
+    const Origin& origin = each->course.origin();
+    return each->answers_repeats && origin.request_id == request.id &&
+           origin.caller == request.caller;
+  });
+  return at == all_.rend() ? nullptr : *at;
 }
 
-absl::StatusOr<Outcomes> Operations::Run(const std::string& caller, const std::string& id,
-                                         const std::string& body, Deadline by, Work work) {
+absl::StatusOr<OperationView> Operations::Run(Request request, Deadline by, Work work) {
   JoinEnded();
-  const MutexLock lock(mu_);
-  if (finishing_) {
-    return Fail(absl::StatusCode::kUnavailable, "SHUTTING_DOWN", "parkaded is about to end");
-  }
-  const Key key{caller, id};
-  std::shared_ptr<Operation> operation;
-  if (const auto at = id.empty() ? by_id_.end() : by_id_.find(key); at != by_id_.end()) {
-    operation = at->second;
-    if (operation->body != body) {
+  Shared operation;
+  {
+    const MutexLock lock(mu_);
+    if (finishing_) {
+      return Fail(absl::StatusCode::kUnavailable, "SHUTTING_DOWN", "parkaded is about to end");
+    }
+    operation = Repeated(request);
+    if (operation != nullptr && operation->body != request.body) {
       return Fail(absl::StatusCode::kAlreadyExists, "REQUEST_ID_REUSED",
-                  Cat("request id \"", id, "\" came before with another request"),
-                  {{"request_id", id}});
+                  Cat("request id \"", request.id, "\" came before with another request"),
+                  {{"request_id", request.id}});
     }
-  } else {
-    operation = std::make_shared<Operation>();
-    operation->body = body;
-    try {
-      operation->thread = std::thread([this, key, operation, work = std::move(work)] {
-        auto answer = work();
-        // One who was told to come again later asks with the same id.
-        const bool again = ReasonOf(answer.status()) == "BUSY";
-        // First for the next daemon, then for the caller.
-        if (journal_ != nullptr && !key.second.empty() && !again) {
-          journal_->Answer({key.first, key.second, operation->body, answer});
-        }
-        const MutexLock done(mu_);
-        if (again) Forget(key);
-        operation->answer = std::move(answer);
-        ended_.NotifyAll();
-      });
-    } catch (const std::system_error& e) {
-      return Fail(absl::StatusCode::kResourceExhausted, "THREADS",
-                  Cat("the daemon can have no thread for this: ", e.what()));
+    if (operation == nullptr) {
+      const Origin origin{NextId(), request.caller, request.id, WallClockNs()};
+      operation = std::make_shared<Operation>(origin, request.kind, std::move(request.body));
+      try {
+        operation->thread =
+            std::thread([this, operation, work = std::move(work)] { Carry(operation, work); });
+      } catch (const std::system_error& e) {
+        return Fail(absl::StatusCode::kResourceExhausted, "THREADS",
+                    Cat("the daemon can have no thread for this: ", e.what()));
+      }
+      Keep(operation);
+      unjoined_.push_back(operation);
     }
-    if (!id.empty()) Keep(key, operation);
-    unjoined_.push_back(operation);
+    AwaitEnd(operation, by);
   }
+  OperationView view = ViewOf(*operation);
+  if (!view.answer) {
+    return Fail(absl::StatusCode::kDeadlineExceeded, "STILL_RUNNING",
+                "the deadline came before the end; the work goes on",
+                {{"request_id", view.origin.request_id}, {"operation", view.origin.id}});
+  }
+  if (!view.answer->ok()) return view.answer->status();
+  return view;
+}
+
+void Operations::Carry(const Shared& operation, const Work& work) {
+  auto answer = work(operation->course);
+  operation->course.Ends();
+  const Origin& origin = operation->course.origin();
+  // One who was told to come again later asks with the same id.
+  const bool again = ReasonOf(answer.status()) == "BUSY";
+  const uint64_t ended_ns = WallClockNs();
+  // First for the next daemon, then for the caller.
+  if (journal_ != nullptr && !again) {
+    journal_->Answer({origin.caller, origin.request_id, operation->body, answer, origin.id,
+                      operation->kind, operation->course.pids(), origin.begun_ns, ended_ns});
+  }
+  const MutexLock lock(mu_);
+  operation->answers_repeats = !again;
+  operation->ended_ns = ended_ns;
+  operation->answer = std::move(answer);
+  ended_.NotifyAll();
+}
+
+void Operations::AwaitEnd(const Shared& operation, Deadline by) {
   while (!operation->answer && !by.Passed()) ended_.WaitUntil(mu_, by);
-  if (operation->answer) return *operation->answer;
-  return Fail(absl::StatusCode::kDeadlineExceeded, "STILL_RUNNING",
-              "the deadline came before the end; the work goes on", {{"request_id", id}});
+}
+
+OperationView Operations::ViewOf(const Operation& operation) const {
+  OperationView view;
+  view.origin = operation.course.origin();
+  view.kind = operation.kind;
+  view.cancelled = operation.course.cancelled();
+  view.pids = operation.pids.empty() ? operation.course.pids() : operation.pids;
+  view.progress = operation.course.progress();
+  const MutexLock lock(mu_);
+  view.answer = operation.answer;
+  view.ended_ns = operation.ended_ns;
+  return view;
+}
+
+std::vector<OperationView> Operations::List(const Caller& caller) const {
+  std::deque<Shared> all;
+  {
+    const MutexLock lock(mu_);
+    all = all_;
+  }
+  std::vector<OperationView> views;
+  for (const Shared& operation : all) {
+    if (caller.sees_all || caller.Name() == operation->course.origin().caller) {
+      views.push_back(ViewOf(*operation));
+    }
+  }
+  return views;
+}
+
+absl::StatusOr<Operations::Shared> Operations::Find(const Caller& caller, const Name& name) const {
+  const auto at = std::find_if(all_.rbegin(), all_.rend(), [&](const Shared& each) {
+    const Origin& origin = each->course.origin();
+    const bool own = origin.caller == caller.Name();
+    if (!name.id.empty()) return origin.id == name.id && (own || caller.sees_all);
+    return own && !name.request_id.empty() && origin.request_id == name.request_id;
+  });
+  if (at != all_.rend()) return *at;
+  const bool by_id = !name.id.empty();
+  return Fail(absl::StatusCode::kNotFound, "NO_OPERATION",
+              Cat("there is no operation ", by_id ? "\"" : "of request id \"",
+                  by_id ? name.id : name.request_id, "\", or it is forgotten"),
+              {{by_id ? "operation" : "request_id", by_id ? name.id : name.request_id}});
+}
+
+absl::StatusOr<OperationView> Operations::Wait(const Caller& caller, const Name& name,
+                                               Deadline by) {
+  Shared operation;
+  {
+    const MutexLock lock(mu_);
+    auto found = Find(caller, name);
+    if (!found.ok()) return found.status();
+    operation = *found;
+    AwaitEnd(operation, by);
+  }
+  return ViewOf(*operation);
+}
+
+absl::StatusOr<OperationView> Operations::Cancel(const Caller& caller, const Name& name,
+                                                 Deadline by) {
+  std::string id;
+  {
+    const MutexLock lock(mu_);
+    const auto found = Find(caller, name);
+    if (!found.ok()) return found.status();
+    if (!(*found)->answer) (*found)->course.Cancel(caller.Name());
+    id = (*found)->course.origin().id;
+  }
+  return Wait(caller, {id, ""}, by);
 }
 
 void Operations::JoinEnded() {
-  std::list<std::shared_ptr<Operation>> ended;
+  std::list<Shared> ended;
   {
     const MutexLock lock(mu_);
     for (auto at = unjoined_.begin(); at != unjoined_.end();) {
@@ -92,7 +210,7 @@ void Operations::JoinEnded() {
 }
 
 void Operations::Finish() {
-  std::list<std::shared_ptr<Operation>> running;
+  std::list<Shared> running;
   {
     const MutexLock lock(mu_);
     finishing_ = true;

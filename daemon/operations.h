@@ -1,63 +1,109 @@
 // Operations: transitions that run on threads of their own, so that no caller's deadline or end
-// undoes them, and their answers, found again by request id.
+// undoes them; asked about by id, and answered again by request id.
 #pragma once
 
 #include <deque>
 #include <functional>
 #include <list>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <thread>
-#include <utility>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "common/deadline.h"
 #include "common/mutex.h"
+#include "daemon/course.h"
 #include "daemon/journal.h"
 #include "daemon/orders.h"
+#include "daemon/selector.h"
 
 namespace parkade::daemon {
 
+// An operation at one moment.
+struct OperationView {
+  Origin origin;
+  OperationKind kind = OperationKind::kPause;
+  bool cancelled = false;  // somebody has asked for that
+  std::vector<int> pids;   // empty until they are selected
+  std::optional<Course::Progress> progress;
+  std::optional<absl::StatusOr<Outcomes>> answer;  // empty: it runs
+  uint64_t ended_ns = 0;                           // CLOCK_REALTIME
+};
+
 class Operations {
  public:
-  using Work = std::function<absl::StatusOr<Outcomes>()>;
+  using Work = std::function<absl::StatusOr<Outcomes>(Course&)>;
+  struct Request {
+    std::string caller;  // Caller::Name
+    OperationKind kind = OperationKind::kPause;
+    std::string id;    // the caller's; empty: it is never found again by it
+    std::string body;  // the same for the same request
+  };
+  // By the operation's own id, or, where that is empty, the caller's last with this request id.
+  struct Name {
+    std::string id;
+    std::string request_id;
+  };
 
-  // Answers that were given to requests with an id are found again, also those in `journal`, which
-  // outlives this. Null: none outlives this.
+  // Answers that were given are found again, also those in `journal`, which outlives this. Null:
+  // none outlives this.
   explicit Operations(Journal* journal = nullptr);
   ~Operations() { Finish(); }
 
-  // Starts `work`, unless the same caller (Caller::Name) has sent the same id before: then the
-  // answer is that of the first time, also when it is still on its way. Waits for the answer until
-  // `by`. ALREADY_EXISTS (REQUEST_ID_REUSED): the id came before with another body.
-  // DEADLINE_EXCEEDED (STILL_RUNNING): not ended by then; it goes on.
-  // UNAVAILABLE (SHUTTING_DOWN) after Finish. An empty id is never found again.
-  absl::StatusOr<Outcomes> Run(const std::string& caller, const std::string& id,
-                               const std::string& body, Deadline by, Work work) EXCLUDES(mu_);
+  // Starts `work`, unless the same caller has sent the same id before: then the answer is that of
+  // the first time, also when it is still on its way. Waits until `by` for it: a view with a good
+  // answer, or the answer's error. ALREADY_EXISTS (REQUEST_ID_REUSED): the id came before with
+  // another body. DEADLINE_EXCEEDED (STILL_RUNNING): not ended by then; it goes on; metadata has
+  // its id as operation. UNAVAILABLE (SHUTTING_DOWN) after Finish.
+  absl::StatusOr<OperationView> Run(Request request, Deadline by, Work work) EXCLUDES(mu_);
+
+  // A caller sees its own, one who sees all everybody's. Oldest first.
+  std::vector<OperationView> List(const Caller& caller) const EXCLUDES(mu_);
+  // When it has ended, or as it is at `by`. NOT_FOUND (NO_OPERATION).
+  absl::StatusOr<OperationView> Wait(const Caller& caller, const Name& name, Deadline by)
+      EXCLUDES(mu_);
+  // Asks it to end early, and as Wait. One that has ended stays as it is.
+  absl::StatusOr<OperationView> Cancel(const Caller& caller, const Name& name, Deadline by)
+      EXCLUDES(mu_);
 
   // Waits for everything that runs and starts nothing more.
   void Finish() EXCLUDES(mu_);
 
  private:
   struct Operation {
-    std::string body;
-    std::optional<absl::StatusOr<Outcomes>> answer;  // guarded by mu_
-    std::thread thread;                              // last
-  };
-  using Key = std::pair<std::string, std::string>;
+    Operation(Origin origin, OperationKind what, std::string said)
+        : kind(what), body(std::move(said)), course(std::move(origin)) {}
 
+    const OperationKind kind;
+    const std::string body;
+    Course course;
+    std::vector<int> pids;  // of one that an earlier daemon had; constant
+    // Guarded by mu_.
+    bool answers_repeats = true;
+    std::optional<absl::StatusOr<Outcomes>> answer;
+    uint64_t ended_ns = 0;
+    std::thread thread;  // last
+  };
+  using Shared = std::shared_ptr<Operation>;
+
+  std::string NextId() REQUIRES(mu_);
+  Shared Repeated(const Request& request) const REQUIRES(mu_);
+  absl::StatusOr<Shared> Find(const Caller& caller, const Name& name) const REQUIRES(mu_);
+  void Keep(const Shared& operation) REQUIRES(mu_);
+  void Carry(const Shared& operation, const Work& work) EXCLUDES(mu_);
+  void AwaitEnd(const Shared& operation, Deadline by) REQUIRES(mu_);
+  OperationView ViewOf(const Operation& operation) const EXCLUDES(mu_);
   void JoinEnded() EXCLUDES(mu_);
-  void Keep(const Key& key, const std::shared_ptr<Operation>& operation) REQUIRES(mu_);
-  void Forget(const Key& key) REQUIRES(mu_);
 
   Journal* const journal_;
-  Mutex mu_;  // innermost; not held while an operation works
+  const std::string prefix_;  // of ids: no other daemon of this node has had it
+  mutable Mutex mu_;          // before Course's; not held while an operation works
   CondVar ended_;
-  std::map<Key, std::shared_ptr<Operation>> by_id_ GUARDED_BY(mu_);
-  std::deque<Key> ids_ GUARDED_BY(mu_);  // oldest first
-  std::list<std::shared_ptr<Operation>> unjoined_ GUARDED_BY(mu_);
+  uint64_t next_ GUARDED_BY(mu_) = 1;
+  std::deque<Shared> all_ GUARDED_BY(mu_);  // oldest first; of the ended ones the last few
+  std::list<Shared> unjoined_ GUARDED_BY(mu_);
   bool finishing_ GUARDED_BY(mu_) = false;
 };
 

@@ -27,7 +27,8 @@ struct PauseOrder {
   GateOrder gate;
   std::string scratch_base;  // empty: none named
   Bytes chunk_bytes = 256_MiB;
-  uint64_t epoch = 0;  // of the caller; 0: it has none
+  uint64_t epoch = 0;        // of the caller; 0: it has none
+  bool allow_empty = false;  // nobody selected is no error
 };
 
 struct ResumeOrder {
@@ -35,6 +36,7 @@ struct ResumeOrder {
   bool release_host = false;
   uint64_t epoch = 0;
   uint64_t wait_timeout_ns = 0;  // for free HBM
+  bool allow_empty = false;      // as in PauseOrder
 };
 
 // Ranges that need no look at the node. INVALID_ARGUMENT: BAD_POLICY, UNKNOWN_TAG, BAD_SIZE.

@@ -2,9 +2,12 @@
 #include "daemon/planner.h"
 
 #include <algorithm>
+#include <iterator>
 #include <numeric>
+#include <set>
 
 #include "common/text.h"
+#include "daemon/printable.h"
 #include "daemon/status.h"
 #include "daemon/words.h"
 
@@ -52,7 +55,7 @@ Tiers Sort(const Policies& policies, const Demand& demand) {
     if (*tier > 0) *tier += beyond;
   }
   if (demand.by_tag.empty() && beyond > 0) {
-    const Policy rest = policies.all.value_or(demand.process_default);
+    const Policy rest = policies.ForRest(demand.process_default);
     if (rest == Policy::kHost) tiers.host = beyond;
     if (rest == Policy::kDisk) tiers.disk = beyond;
     if (rest == Policy::kAuto) tiers.automatic = beyond;
@@ -143,25 +146,57 @@ void GrantStage(const Demand& demand, Room& room, Grant& grant) {
   room.TakeInGroups(demand, grant.stage);
 }
 
+// UNKNOWN_TAG for a tag that none of the processes has.
+absl::Status CheckKnown(const Policies& policies, std::span<const Demand> demands) {
+  if (policies.allow_unknown) return absl::OkStatus();
+  std::set<std::string> known;
+  for (const Demand& demand : demands) {
+    for (const auto& [tag, bytes] : demand.by_tag) known.insert(tag);
+  }
+  for (const auto& [tag, policy] : policies.Named(Policy::kHost)) {
+    if (known.contains(tag)) continue;
+    // A process may have any number of them, and bytes that are no text.
+    const std::vector<std::string> some(
+        known.begin(), std::next(known.begin(), long(std::min<size_t>(known.size(), 32))));
+    const std::string list = Printable(Join(some, ","));
+    return Fail(absl::StatusCode::kInvalidArgument, "UNKNOWN_TAG",
+                Cat("no selected process has an allocation with tag \"", tag, "\"; they have ",
+                    list.empty() ? "none" : list),
+                {{"tag", tag}, {"known_tags", list}});
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 Policy Policies::For(const std::string& tag, Policy process_default) const {
   if (const auto at = by_tag.find(tag); at != by_tag.end()) return at->second;
-  return all.value_or(process_default);
+  const bool wanted = std::find(only.begin(), only.end(), tag) != only.end();
+  return wanted ? all.value_or(process_default) : ForRest(process_default);
+}
+
+Policy Policies::ForRest(Policy process_default) const {
+  return only.empty() ? all.value_or(process_default) : Policy::kKeep;
+}
+
+std::map<std::string, Policy> Policies::Named(Policy process_default) const {
+  std::map<std::string, Policy> named = by_tag;
+  for (const std::string& tag : only) named.emplace(tag, For(tag, process_default));
+  return named;
 }
 
 absl::Status CheckPolicies(const Policies& policies) {
   constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
-  if (policies.all == Policy::kDiscard) {
+  if (policies.all == Policy::kDiscard && policies.only.empty()) {
     return Fail(kInvalid, "BAD_POLICY",
                 "discard loses bytes: it must name its tags, never stand for all of them");
   }
-  if (policies.by_tag.size() > wire::kMaxTags) {
-    return Fail(
-        kInvalid, "BAD_POLICY",
-        Cat(policies.by_tag.size(), " tags have a policy, at most ", wire::kMaxTags, " can"));
+  const auto named = policies.Named(Policy::kHost);
+  if (named.size() > wire::kMaxTags) {
+    return Fail(kInvalid, "BAD_POLICY",
+                Cat(named.size(), " tags are named, at most ", wire::kMaxTags, " can be"));
   }
-  for (const auto& [tag, policy] : policies.by_tag) {
+  for (const auto& [tag, policy] : named) {
     if (!tag.empty() && tag.size() < sizeof(wire::TagPolicy::tag)) continue;
     return Fail(kInvalid, "UNKNOWN_TAG", Cat("no tag is called \"", tag, "\""), {{"tag", tag}});
   }
@@ -188,15 +223,7 @@ Demand DemandOf(int pid, Policy process_default, const wire::LedgerView& ledger)
 
 absl::StatusOr<std::vector<Grant>> Plan(const Policies& policies, std::span<const Demand> demands,
                                         Bytes host_free) {
-  for (const auto& entry : policies.by_tag) {
-    const std::string& tag = entry.first;
-    const bool known = std::any_of(demands.begin(), demands.end(),
-                                   [&](const Demand& d) { return d.by_tag.contains(tag); });
-    if (known) continue;
-    return Fail(absl::StatusCode::kInvalidArgument, "UNKNOWN_TAG",
-                Cat("no selected process has an allocation with tag \"", tag, "\""),
-                {{"tag", tag}});
-  }
+  if (auto s = CheckKnown(policies, demands); !s.ok()) return s;
   std::vector<Grant> grants(demands.size());
   std::vector<Tiers> tiers;
   Room room(host_free, demands);

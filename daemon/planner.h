@@ -20,8 +20,14 @@ namespace parkade::daemon {
 struct Policies {
   std::optional<wire::Policy> all;  // empty: each process's own default
   std::map<std::string, wire::Policy> by_tag;
+  std::vector<std::string> only = {};  // these tags alone, the others are kept; empty: every tag
+  bool allow_unknown = false;          // a tag that no process has is no error
 
   wire::Policy For(const std::string& tag, wire::Policy process_default) const;
+  // Of tags that are not named.
+  wire::Policy ForRest(wire::Policy process_default) const;
+  // Of those that are.
+  std::map<std::string, wire::Policy> Named(wire::Policy process_default) const;
 };
 
 // INVALID_ARGUMENT (BAD_POLICY) for discard without a tag and for more tags than a message holds;
@@ -53,7 +59,7 @@ struct Grant {
 // Grants in the order of `demands`, out of `host_free` bytes of new host memory for all together,
 // and for those of one control group out of what that has free. RESOURCE_EXHAUSTED (HOST_MEMORY,
 // with needed_bytes and free_bytes) when policy host does not fit; INVALID_ARGUMENT (UNKNOWN_TAG)
-// for a tag that none of the processes has.
+// for a tag that none of the processes has, with those that they have as known_tags.
 absl::StatusOr<std::vector<Grant>> Plan(const Policies& policies, std::span<const Demand> demands,
                                         Bytes host_free);
 

@@ -38,10 +38,11 @@ bool IsBusy(const Answer& answer) { return ReasonOf(answer.status) == "BUSY"; }
 }  // namespace
 
 Preparation::Preparation(std::span<Member> members, const GateOrder& gate, uint64_t epoch,
-                         uint64_t answer_ms)
+                         uint64_t answer_ms, const Course* course)
     : members_(members),
       gate_(gate),
       epoch_(epoch),
+      course_(course),
       drain_until_ns_(MonotonicNs() + gate.drain_timeout_ns),
       over_ns_(drain_until_ns_ + answer_ms * 1'000'000),
       round_(std::make_shared<Round>(members.size())),
@@ -64,7 +65,9 @@ absl::Status Preparation::Run() {
         std::none_of(turns_.begin(), turns_.end(), [](const Turn& t) { return t.open; });
     if (all) return absl::OkStatus();
     if (now_ns >= over_ns_) return Refusal(answers);
-    const uint64_t look_ns = std::min(LetThrough(now_ns), over_ns_);
+    if (course_ != nullptr && course_->cancelled()) return course_->Cancellation();
+    const uint64_t look_ns =
+        std::min({LetThrough(now_ns), over_ns_, now_ns + Course::kLookMs * 1'000'000});
     seen = round_->WaitForMore(seen, Deadline::InNs(look_ns - now_ns));
   }
 }

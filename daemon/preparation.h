@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "daemon/course.h"
 #include "daemon/member.h"
 #include "daemon/orders.h"
 
@@ -19,13 +20,15 @@ namespace parkade::daemon {
 
 class Preparation {
  public:
-  // `members` outlive it and are claimed.
-  Preparation(std::span<Member> members, const GateOrder& gate, uint64_t epoch, uint64_t answer_ms);
+  // `members` outlive it and are claimed. `course` can be cancelled; null: nobody can.
+  Preparation(std::span<Member> members, const GateOrder& gate, uint64_t epoch, uint64_t answer_ms,
+              const Course* course = nullptr);
 
   // Sends Prepare to all that are not `already`, then LetThrough where it is needed. Fills
   // `prepared`; members that turn out to be paused become `already`. OK when all are drained and
-  // shut. On a failure some gates are closed. BUSY names those that could not drain (metadata: pid,
-  // rank and device of the first). Blocks until the drain timeout and `answer_ms` at most.
+  // shut. On a failure, as CANCELLED, some gates are closed. BUSY names those that could not drain
+  // (metadata: pid, rank and device of the first). Blocks until the drain timeout and `answer_ms`
+  // at most.
   absl::Status Run();
 
  private:
@@ -52,6 +55,7 @@ class Preparation {
   const std::span<Member> members_;
   const GateOrder gate_;
   const uint64_t epoch_;
+  const Course* const course_;
   const uint64_t drain_until_ns_;  // CLOCK_MONOTONIC, as all times here
   const uint64_t over_ns_;
   const std::shared_ptr<Round> round_;

@@ -2,26 +2,16 @@
 #include "daemon/process.h"
 
 #include <sys/socket.h>
-#include <time.h>
 
 #include <utility>
 
 #include "common/text.h"
 #include "daemon/printable.h"
 #include "daemon/status.h"
+#include "daemon/wall_clock.h"
 #include "daemon/words.h"
 
 namespace parkade::daemon {
-namespace {
-
-uint64_t WallClockNs() {
-  timespec t;
-  clock_gettime(CLOCK_REALTIME, &t);
-  return uint64_t(t.tv_sec) * 1'000'000'000 + uint64_t(t.tv_nsec);
-}
-
-}  // namespace
-
 Introduction IntroductionOf(const wire::Hello& hello) {
   Introduction in;
   in.job = Printable(ReadText(hello.job));

@@ -56,7 +56,7 @@ Recovery::Recovery(Neighbours neighbours, Limits limits)
       auto process = to_.registry.Known(identity);
       // One that was out before is where it was, whichever way this ends; but a resume was about
       // it.
-      if (process == nullptr || (was_out && operation.kind == BegunOperation::Kind::kPause)) {
+      if (process == nullptr || (was_out && operation.kind == OperationKind::kPause)) {
         continue;
       }
       auto claim = to_.registry.Take({process});
@@ -155,14 +155,14 @@ void Recovery::GiveUp(Interrupted& entry) {
     Log(LogLevel::kWarning,
         "process %d, of a %s that the end of the daemon before interrupted, has not come back: it "
         "is left as it is",
-        process.pid(), entry.operation.kind == BegunOperation::Kind::kPause ? "pause" : "resume");
+        process.pid(), entry.operation.kind == OperationKind::kPause ? "pause" : "resume");
     to_.returning.Done(process);
     return true;
   });
 }
 
 void Recovery::Judge(Interrupted& entry) const {
-  if (entry.operation.kind == BegunOperation::Kind::kResume) {
+  if (entry.operation.kind == OperationKind::kResume) {
     entry.bring_back = true;
     return;
   }
@@ -173,7 +173,7 @@ void Recovery::Judge(Interrupted& entry) const {
 
 void Recovery::Tell(const Interrupted& entry, const ProcessList& moved,
                     const absl::Status& result) const {
-  const bool pause = entry.operation.kind == BegunOperation::Kind::kPause;
+  const bool pause = entry.operation.kind == OperationKind::kPause;
   const std::string what =
       Cat("a ", pause ? "pause" : "resume", " of ", entry.operation.parties.size(),
           " was interrupted by the end of the daemon before: ");

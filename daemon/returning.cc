@@ -15,13 +15,15 @@ void Returning::Done(const Process& process) {
   if (expected_.erase(&process) != 0) changed_.NotifyAll();
 }
 
-void Returning::Await(const ProcessList& processes, Deadline by) {
+bool Returning::Await(const ProcessList& processes, Deadline by) {
   const MutexLock lock(mu_);
   const auto is_expected = [&](const auto& process)
                                REQUIRES(mu_) { return expected_.contains(process.get()); };
-  while (std::any_of(processes.begin(), processes.end(), is_expected) && !by.Passed()) {
+  while (std::any_of(processes.begin(), processes.end(), is_expected)) {
+    if (by.Passed()) return false;
     changed_.WaitUntil(mu_, by);
   }
+  return true;
 }
 
 void Returning::Close() {

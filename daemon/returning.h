@@ -16,8 +16,8 @@ class Returning {
   void Expect(const Process& process) EXCLUDES(mu_);
   // It is where it belongs, or there is no sense in waiting for it any longer.
   void Done(const Process& process) EXCLUDES(mu_);
-  // Waits until none of these is expected any more, or until `by`.
-  void Await(const ProcessList& processes, Deadline by) EXCLUDES(mu_);
+  // Waits until none of these is expected any more, or until `by`: false.
+  bool Await(const ProcessList& processes, Deadline by) EXCLUDES(mu_);
   // Ends every wait, now and later.
   void Close() EXCLUDES(mu_);
 

@@ -29,7 +29,9 @@ bool Matches(const Selector& s, const ProcessView& p) {
   if (!s.role.empty() && s.role != in.role) return false;
   if (!s.cell.empty() && s.cell != in.cell) return false;
   if (!s.ranks.empty() && (!in.rank || !Holds(s.ranks, *in.rank))) return false;
-  return s.gpu_uuids.empty() || UsesGpu(p, s.gpu_uuids);
+  if (!s.gpu_uuids.empty() && !UsesGpu(p, s.gpu_uuids)) return false;
+  return std::all_of(s.also.begin(), s.also.end(),
+                     [&](const Selector& other) { return Matches(other, p); });
 }
 
 std::string GpuUuid(const unsigned char (&uuid)[16]) {

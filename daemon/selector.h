@@ -17,10 +17,11 @@ struct Selector {
   std::vector<int32_t> ranks;
   std::vector<std::string> gpu_uuids;
   bool all = false;
+  std::vector<Selector> also;  // which must match as well: a group's
 
   bool empty() const {
     return pids.empty() && job.empty() && role.empty() && cell.empty() && ranks.empty() &&
-           gpu_uuids.empty() && !all;
+           gpu_uuids.empty() && !all && also.empty();
   }
 };
 

@@ -17,18 +17,6 @@
 namespace parkade::daemon {
 namespace {
 
-// Until when the answer may wait: 100 ms before the caller stops listening, so that it hears that
-// the work goes on.
-Deadline AnswerBy(const grpc::ServerContext& context) {
-  using std::chrono::milliseconds;
-  using std::chrono::system_clock;
-  const auto deadline = context.deadline();
-  if (deadline == system_clock::time_point::max()) return Deadline::Never();
-  const auto left =
-      std::chrono::duration_cast<milliseconds>(deadline - system_clock::now()) - milliseconds(100);
-  return Deadline::InMs(left.count() > 0 ? uint64_t(left.count()) : 0);
-}
-
 // The same bytes for the same request: maps in order, what kind of request in front.
 std::string Canonical(const google::protobuf::Message& request) {
   std::string text = request.GetTypeName();
@@ -41,12 +29,24 @@ std::string Canonical(const google::protobuf::Message& request) {
 
 }  // namespace
 
+Deadline AnswerBy(const grpc::ServerContext& context) {
+  using std::chrono::milliseconds;
+  using std::chrono::system_clock;
+  const auto deadline = context.deadline();
+  if (deadline == system_clock::time_point::max()) return Deadline::Never();
+  const auto left =
+      std::chrono::duration_cast<milliseconds>(deadline - system_clock::now()) - milliseconds(100);
+  return Deadline::InMs(left.count() > 0 ? uint64_t(left.count()) : 0);
+}
+
 grpc::Status ControlService::ListProcesses(grpc::ServerContext* context,
                                            const v1::ListProcessesRequest* request,
                                            v1::ListProcessesResponse* response) {
   const auto caller = CallerOf(to_.authority, *context);
   if (!caller.ok()) return ToGrpc(caller.status());
-  for (const auto& process : to_.registry.List(*caller, Read(request->selector()))) {
+  const auto selector = Read(request->selector(), {*caller, to_.groups});
+  if (!selector.ok()) return ToGrpc(selector.status());
+  for (const auto& process : to_.registry.List(*caller, *selector)) {
     Write(process->View(), response->add_processes());
   }
   return grpc::Status::OK;
@@ -93,32 +93,34 @@ grpc::Status ControlService::GetNode(grpc::ServerContext* context, const v1::Get
 
 // Both orders: read, carried out under the caller's request id, written.
 template <typename Request, typename Response, typename Order>
-grpc::Status ControlService::Carry(
-    const grpc::ServerContext& context, const Request& request, Response* response,
-    absl::StatusOr<Outcomes> (NodeState::*carry_out)(const Caller&, const Order&, uint64_t)) {
-  const uint64_t arrived_ns = MonotonicNs();
+grpc::Status ControlService::Carry(const grpc::ServerContext& context, OperationKind kind,
+                                   const Request& request, Response* response,
+                                   absl::StatusOr<Outcomes> (NodeState::*carry_out)(const Caller&,
+                                                                                    const Order&,
+                                                                                    Course&)) {
   const auto caller = CallerOf(to_.authority, context);
   if (!caller.ok()) return ToGrpc(caller.status());
-  const auto order = Read(request);
+  const auto order = Read(request, {*caller, to_.groups});
   if (!order.ok()) return ToGrpc(order.status());
-  const auto outcomes = to_.operations.Run(
-      caller->Name(), request.request_id(), Canonical(request), AnswerBy(context),
-      [&node = to_.node, carry_out, caller = *caller, order = *order, arrived_ns] {
-        return (node.*carry_out)(caller, order, arrived_ns);
+  const auto ended = to_.operations.Run(
+      {caller->Name(), kind, request.request_id(), Canonical(request)}, AnswerBy(context),
+      [&node = to_.node, carry_out, caller = *caller, order = *order](Course& course) {
+        return (node.*carry_out)(caller, order, course);
       });
-  if (!outcomes.ok()) return ToGrpc(outcomes.status());
-  for (const Outcome& outcome : *outcomes) Write(outcome, response->add_results());
+  if (!ended.ok()) return ToGrpc(ended.status());
+  response->set_operation_id(ended->origin.id);
+  for (const Outcome& outcome : **ended->answer) Write(outcome, response->add_results());
   return grpc::Status::OK;
 }
 
 grpc::Status ControlService::Pause(grpc::ServerContext* context, const v1::PauseRequest* request,
                                    v1::PauseResponse* response) {
-  return Carry(*context, *request, response, &NodeState::Pause);
+  return Carry(*context, OperationKind::kPause, *request, response, &NodeState::Pause);
 }
 
 grpc::Status ControlService::Resume(grpc::ServerContext* context, const v1::ResumeRequest* request,
                                     v1::ResumeResponse* response) {
-  return Carry(*context, *request, response, &NodeState::Resume);
+  return Carry(*context, OperationKind::kResume, *request, response, &NodeState::Resume);
 }
 
 grpc::Status ControlService::CollectGarbage(grpc::ServerContext* context,

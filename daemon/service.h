@@ -2,11 +2,16 @@
 #pragma once
 
 #include "daemon/authority.h"
+#include "daemon/groups.h"
 #include "daemon/node_state.h"
 #include "daemon/operations.h"
 #include "proto/control.grpc.pb.h"
 
 namespace parkade::daemon {
+
+// Until when an answer may wait: 100 ms before the caller stops listening, so that it hears that
+// the work goes on.
+Deadline AnswerBy(const grpc::ServerContext& context);
 
 class ControlService final : public v1::Control::Service {
  public:
@@ -19,6 +24,7 @@ class ControlService final : public v1::Control::Service {
     const Scratch& scratch;
     NodeState& node;
     Operations& operations;
+    Groups& groups;
   };
   explicit ControlService(Neighbours neighbours) : to_(neighbours) {}
 
@@ -32,6 +38,22 @@ class ControlService final : public v1::Control::Service {
                      v1::PauseResponse* response) override;
   grpc::Status Resume(grpc::ServerContext* context, const v1::ResumeRequest* request,
                       v1::ResumeResponse* response) override;
+  grpc::Status GetOperation(grpc::ServerContext* context, const v1::GetOperationRequest* request,
+                            v1::Operation* response) override;
+  grpc::Status WaitOperation(grpc::ServerContext* context, const v1::WaitOperationRequest* request,
+                             v1::Operation* response) override;
+  grpc::Status CancelOperation(grpc::ServerContext* context,
+                               const v1::CancelOperationRequest* request,
+                               v1::Operation* response) override;
+  grpc::Status ListOperations(grpc::ServerContext* context,
+                              const v1::ListOperationsRequest* request,
+                              v1::ListOperationsResponse* response) override;
+  grpc::Status DefineGroup(grpc::ServerContext* context, const v1::DefineGroupRequest* request,
+                           v1::Group* response) override;
+  grpc::Status RemoveGroup(grpc::ServerContext* context, const v1::RemoveGroupRequest* request,
+                           v1::RemoveGroupResponse* response) override;
+  grpc::Status ListGroups(grpc::ServerContext* context, const v1::ListGroupsRequest* request,
+                          v1::ListGroupsResponse* response) override;
   grpc::Status CollectGarbage(grpc::ServerContext* context,
                               const v1::CollectGarbageRequest* request,
                               v1::CollectGarbageResponse* response) override;
@@ -40,9 +62,10 @@ class ControlService final : public v1::Control::Service {
 
  private:
   template <typename Request, typename Response, typename Order>
-  grpc::Status Carry(const grpc::ServerContext& context, const Request& request, Response* response,
+  grpc::Status Carry(const grpc::ServerContext& context, OperationKind kind, const Request& request,
+                     Response* response,
                      absl::StatusOr<Outcomes> (NodeState::*carry_out)(const Caller&, const Order&,
-                                                                      uint64_t));
+                                                                      Course&));
 
   const Neighbours to_;
 };

@@ -9,6 +9,7 @@
 #include "daemon/foreign_text.h"
 #include "daemon/printable.h"
 #include "daemon/status.h"
+#include "daemon/tags.h"
 #include "daemon/words.h"
 
 namespace parkade::daemon {
@@ -16,23 +17,6 @@ namespace {
 
 absl::Status BadPolicy(std::string_view what) {
   return Fail(absl::StatusCode::kInvalidArgument, "BAD_POLICY", what);
-}
-
-absl::StatusOr<wire::Policy> ReadPolicy(int policy) {
-  switch (policy) {
-    case v1::POLICY_HOST:
-      return wire::Policy::kHost;
-    case v1::POLICY_DISK:
-      return wire::Policy::kDisk;
-    case v1::POLICY_AUTO:
-      return wire::Policy::kAuto;
-    case v1::POLICY_DISCARD:
-      return wire::Policy::kDiscard;
-    case v1::POLICY_KEEP:
-      return wire::Policy::kKeep;
-    default:
-      return BadPolicy(Cat("unknown policy ", policy));
-  }
 }
 
 // The states and the ways of a gate have the same numbers on both sides, which service_text_test
@@ -103,31 +87,20 @@ std::string Dated(std::string_view event) {
 
 }  // namespace
 
-Selector Read(const v1::Selector& in) {
-  Selector out;
-  out.pids.assign(in.pids().begin(), in.pids().end());
-  out.job = in.job();
-  out.role = in.role();
-  out.cell = in.cell();
-  out.ranks.assign(in.ranks().begin(), in.ranks().end());
-  out.gpu_uuids.assign(in.gpu_uuids().begin(), in.gpu_uuids().end());
-  out.all = in.all();
-  return out;
-}
-
-absl::StatusOr<PauseOrder> Read(const v1::PauseRequest& in) {
+absl::StatusOr<PauseOrder> Read(const v1::PauseRequest& in, const Asker& asker) {
   PauseOrder out;
-  out.selector = Read(in.selector());
-  if (in.policy() != v1::POLICY_UNSPECIFIED) {
-    const auto policy = ReadPolicy(in.policy());
-    if (!policy.ok()) return policy.status();
-    out.policies.all = *policy;
+  auto selector = Read(in.selector(), asker);
+  if (!selector.ok()) return selector.status();
+  out.selector = std::move(*selector);
+  auto policies = ReadPolicies(in.policy(), in.tag_policies());
+  if (!policies.ok()) return policies.status();
+  out.policies = std::move(*policies);
+  if (auto s = AddGroups(in.selector(), asker, out.policies); !s.ok()) return s;
+  out.policies.only = ReadTags({in.tags().begin(), in.tags().end()});
+  if (out.policies.only.empty() && !in.tags().empty()) {
+    return Fail(absl::StatusCode::kInvalidArgument, "UNKNOWN_TAG", "the list of tags names none");
   }
-  for (const auto& [tag, value] : in.tag_policies()) {
-    const auto policy = ReadPolicy(value);
-    if (!policy.ok()) return policy.status();
-    out.policies.by_tag[tag] = *policy;
-  }
+  out.allow_empty = out.policies.allow_unknown = in.allow_empty();
   for (const absl::Status& s :
        {ReadChoice(in.gate_mode(), wire::IsGateMode, "gate mode", &out.gate.mode),
         ReadChoice(in.gated_work(), wire::IsGatedWork, "way of gated work", &out.gate.work),
@@ -148,10 +121,13 @@ absl::StatusOr<PauseOrder> Read(const v1::PauseRequest& in) {
   return out;
 }
 
-absl::StatusOr<ResumeOrder> Read(const v1::ResumeRequest& in) {
+absl::StatusOr<ResumeOrder> Read(const v1::ResumeRequest& in, const Asker& asker) {
   const auto timeout = ReadNs(in.wait_timeout(), "wait_timeout");
   if (!timeout.ok()) return timeout.status();
-  return ResumeOrder{Read(in.selector()), in.release_host(), in.epoch(), *timeout};
+  auto selector = Read(in.selector(), asker);
+  if (!selector.ok()) return selector.status();
+  return ResumeOrder{std::move(*selector), in.release_host(), in.epoch(), *timeout,
+                     in.allow_empty()};
 }
 
 void Write(const ProcessView& in, v1::Process* out) {
@@ -279,8 +255,7 @@ void Write(const Outcome& in, v1::TransitionResult* out) {
 }
 
 void Write(const Event& in, v1::Event* out) {
-  out->mutable_time()->set_seconds(int64_t(in.time_ns / 1'000'000'000));
-  out->mutable_time()->set_nanos(int32_t(in.time_ns % 1'000'000'000));
+  WriteTime(in.time_ns, out->mutable_time());
   switch (in.kind) {
     case Event::Kind::kPresent:
       out->set_kind(v1::Event::KIND_PRESENT);

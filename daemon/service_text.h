@@ -4,6 +4,8 @@
 #include "absl/status/statusor.h"
 #include "daemon/events.h"
 #include "daemon/gpus.h"
+#include "daemon/groups.h"
+#include "daemon/operations.h"
 #include "daemon/orders.h"
 #include "daemon/scratch_base.h"
 #include "daemon/scratch_sweep.h"
@@ -12,10 +14,25 @@
 
 namespace parkade::daemon {
 
-Selector Read(const v1::Selector& in);
-// INVALID_ARGUMENT (BAD_POLICY, BAD_SIZE) for what has no counterpart here.
-absl::StatusOr<PauseOrder> Read(const v1::PauseRequest& in);
-absl::StatusOr<ResumeOrder> Read(const v1::ResumeRequest& in);
+// Who asks, and the groups that he may name.
+struct Asker {
+  const Caller& caller;
+  const Groups& groups;
+};
+
+// NOT_FOUND (NO_GROUP).
+absl::StatusOr<Selector> Read(const v1::Selector& in, const Asker& asker);
+// INVALID_ARGUMENT (BAD_POLICY, BAD_SIZE) for what has no counterpart here; as Read of a selector.
+absl::StatusOr<PauseOrder> Read(const v1::PauseRequest& in, const Asker& asker);
+absl::StatusOr<ResumeOrder> Read(const v1::ResumeRequest& in, const Asker& asker);
+// Of this owner. INVALID_ARGUMENT (BAD_SELECTOR) for one that names a group.
+absl::StatusOr<Group> Read(const v1::Group& in, const std::string& owner);
+
+using TagPolicies = google::protobuf::Map<std::string, v1::Policy>;
+// BAD_POLICY; a tag twice, by two of its names, is one as well.
+absl::StatusOr<Policies> ReadPolicies(v1::Policy all, const TagPolicies& by_tag);
+// What the group says, if the selector names one, of what `policies` leaves open.
+absl::Status AddGroups(const v1::Selector& in, const Asker& asker, Policies& policies);
 
 void Write(const ProcessView& in, v1::Process* out);
 void WriteDetails(const wire::LedgerView& in, v1::GetProcessResponse* out);
@@ -23,6 +40,11 @@ void Write(const GpuView& in, v1::Gpu* out);
 void Write(const BaseReport& in, Bytes used, v1::ScratchBase* out);
 void Write(const SweptDirectory& in, v1::ScratchEntry* out);
 void Write(const Outcome& in, v1::TransitionResult* out);
+void Write(const Group& in, v1::Group* out);
 void Write(const Event& in, v1::Event* out);
+void Write(const OperationView& in, v1::Operation* out);
+void WriteTime(uint64_t wall_clock_ns, google::protobuf::Timestamp* out);
+// Rate and time left of `out`, which has its bytes. 0: not known.
+void WriteRate(double bytes_per_second, v1::Progress* out);
 
 }  // namespace parkade::daemon

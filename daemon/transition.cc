@@ -19,10 +19,9 @@ wire::Commit CommitFor(const Member& member, const Transition::Eviction& evictio
   commit.host_bytes = member.grant.host;
   commit.disk_bytes = member.scratch != nullptr ? member.scratch->bytes() : 0;
   commit.chunk_bytes = member.grant.stage != 0 ? member.grant.stage : eviction.chunk_bytes;
-  commit.policy =
-      uint32_t(eviction.policies.all ? *eviction.policies.all
-                                     : member.process->View().introduction.default_policy);
-  for (const auto& [tag, policy] : eviction.policies.by_tag) {
+  const wire::Policy own = member.process->View().introduction.default_policy;
+  commit.policy = uint32_t(eviction.policies.ForRest(own));
+  for (const auto& [tag, policy] : eviction.policies.Named(own)) {
     wire::TagPolicy& entry = commit.tags[commit.tag_count++];
     CopyText(entry.tag, tag);
     entry.policy = uint32_t(policy);
@@ -84,13 +83,15 @@ absl::Status Transition::Prepare(const GateOrder& gate) {
     if (!m.already) moving.push_back(&m);
   }
   for (const Member* m : moving) Tell(*m, ProcessState::kPreparing);
-  Preparation preparation(members_, gate, epoch_, limits_.answer_ms);
+  Preparation preparation(members_, gate, epoch_, limits_.answer_ms, course_);
   if (auto failed = preparation.Run(); !failed.ok()) return Undo(failed);
   for (const Member* m : moving) Tell(*m, ProcessState(m->prepared.state));
   return absl::OkStatus();
 }
 
 absl::Status Transition::Commit(const Eviction& eviction) {
+  if (cancelled()) return Undo(course_->Cancellation());
+  if (course_ != nullptr) course_->Moves();
   const auto round =
       Send([](const Member& m) { return !m.already; },
            [&](Member& m, const auto& r, size_t slot) {
@@ -103,9 +104,12 @@ absl::Status Transition::Commit(const Eviction& eviction) {
                m.process->Send(commit, r, slot, std::span(fds).subspan(1 - commit.has_lock));
              }
            });
-  WaitWhileMoving(*round, limits_.stall_ms, true);
+  WaitWhileMoving(*round, limits_.stall_ms, Until::kAllOrFailure);
   const Answers answers = round->answers();
-  if (auto failed = FirstFailure(answers, "stopped moving bytes"); !failed.ok()) {
+  auto failed = FirstFailure(answers, "stopped moving bytes");
+  if (!failed.ok()) {
+    // No answer in time: that is what the wish to cancel has made of the wait.
+    if (cancelled() && ReasonOf(failed) == "SHIM_STALLED") failed = course_->Cancellation();
     return Undo(failed);
   }
   for (size_t i = 0; i < answers.size(); ++i) {
@@ -116,13 +120,15 @@ absl::Status Transition::Commit(const Eviction& eviction) {
   return absl::OkStatus();
 }
 
-void Transition::WaitWhileMoving(Round& round, uint64_t stall_ms, bool failure_ends) {
+void Transition::WaitWhileMoving(Round& round, uint64_t stall_ms, Until until) {
+  const bool may_end_early = until == Until::kAllOrFailure;
   std::vector<std::pair<uint64_t, ProcessState>> seen(members_.size());
   Deadline stalled = Deadline::InMs(stall_ms);
   for (;;) {
-    // A look at the ledgers every second at most: the answer itself wakes at once.
-    const Deadline look = Deadline::InMs(std::min<uint64_t>(1000, stall_ms));
-    if (failure_ends ? round.WaitAllOrFailure(look) : round.WaitAll(look)) return;
+    // The answer itself wakes at once; these looks are for the ledgers and for who cancels.
+    const Deadline look = Deadline::InMs(std::min(Course::kLookMs, stall_ms));
+    if (may_end_early ? round.WaitAllOrFailure(look) : round.WaitAll(look)) return;
+    if (may_end_early && cancelled()) return;
     for (size_t i = 0; i < members_.size(); ++i) {
       const auto now = Progress(*members_[i].process);
       if (now != seen[i]) stalled = Deadline::InMs(stall_ms);
@@ -144,7 +150,7 @@ absl::Status Transition::Undo(absl::Status why) {
                            [&](Member& m, const auto& r, size_t slot) {
                              m.process->Send(wire::Make<wire::Abort>(), r, slot);
                            });
-  WaitWhileMoving(*aborts, limits_.undo_ms, false);
+  WaitWhileMoving(*aborts, limits_.undo_ms, Until::kAll);
   const Answers aborted = aborts->answers();
   const auto is_out = [&](const Member& m) {
     const auto& answer = aborted[size_t(&m - members_.data())];
@@ -156,7 +162,7 @@ absl::Status Transition::Undo(absl::Status why) {
                               Tell(m, ProcessState::kRestoring);
                               m.process->Send(wire::Make<wire::Resume>(), r, slot);
                             });
-  WaitWhileMoving(*resumes, limits_.stall_ms, false);
+  WaitWhileMoving(*resumes, limits_.stall_ms, Until::kAll);
   const Answers resumed = resumes->answers();
 
   std::vector<int> paused, dropped;
@@ -188,6 +194,7 @@ absl::Status Transition::Undo(absl::Status why) {
 }
 
 absl::Status Transition::Resume(bool release_host) {
+  if (course_ != nullptr) course_->Moves();
   const auto is_back = [](const Member& m) {
     return m.already || ProcessState(m.finished.state) == ProcessState::kRunning;
   };
@@ -199,7 +206,7 @@ absl::Status Transition::Resume(bool release_host) {
                             Tell(m, ProcessState::kRestoring);
                             m.process->Send(resume, r, slot);
                           });
-  WaitWhileMoving(*round, limits_.stall_ms, false);
+  WaitWhileMoving(*round, limits_.stall_ms, Until::kAll);
   const Answers answers = round->answers();
   std::vector<int> paused;
   for (size_t i = 0; i < answers.size(); ++i) {

@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "common/deadline.h"
+#include "daemon/course.h"
 #include "daemon/events.h"
 #include "daemon/member.h"
 #include "daemon/orders.h"
@@ -25,9 +26,12 @@ class Transition {
     uint64_t undo_ms = 10'000;   // the same for an Abort
   };
 
-  // Both outlive it. The members are claimed for as long as it lives. `epoch` is the caller's.
-  Transition(std::span<Member> members, Events& events, Limits limits, uint64_t epoch = 0)
-      : members_(members), events_(events), limits_(limits), epoch_(epoch) {}
+  // All outlive it. The members are claimed for as long as it lives. `epoch` is the caller's.
+  // `course` can be cancelled until all have evicted, which then ends as a failure; null: it
+  // cannot.
+  Transition(std::span<Member> members, Events& events, Limits limits, uint64_t epoch = 0,
+             Course* course = nullptr)
+      : members_(members), events_(events), limits_(limits), epoch_(epoch), course_(course) {}
 
   // Closes all gates and drains, all at once, with calls let through where ranks wait for each
   // other. On failure every gate is open again and nothing has changed. Fills `prepared`; members
@@ -56,8 +60,10 @@ class Transition {
   std::shared_ptr<Round> Send(
       const std::function<bool(const Member&)>& wanted,
       const std::function<void(Member&, const std::shared_ptr<Round>&, size_t slot)>& send);
+  enum class Until { kAll, kAllOrFailure };  // with the second also a wish to cancel ends the wait
   // Waits for the answers until none has come and no byte has moved for `stall_ms`.
-  void WaitWhileMoving(Round& round, uint64_t stall_ms, bool failure_ends);
+  void WaitWhileMoving(Round& round, uint64_t stall_ms, Until until);
+  bool cancelled() const { return course_ != nullptr && course_->cancelled(); }
   // Brings every member back to running after a failure; adds what stays behind, and who has not
   // answered and is left to itself, to `why`.
   absl::Status Undo(absl::Status why);
@@ -68,6 +74,7 @@ class Transition {
   Events& events_;
   const Limits limits_;
   const uint64_t epoch_;
+  Course* const course_;
 };
 
 }  // namespace parkade::daemon

@@ -78,12 +78,39 @@ class AsyncClient:
     async def resume(self, target: types.Target, **options: Unpack[calls.ResumeOptions]) -> list[types.TransitionResult]:
         return await self._call(calls.RESUME, calls.with_selector(target, options))
 
+    async def get_operation(self, id: str = "", *, request_id: str = "", **options: Unpack[calls.CallOptions]) -> types.Operation:
+        """By its id, or this caller's last one with a request id."""
+        return await self._call(calls.GET_OPERATION, calls.named(id, request_id, options))
+
+    async def wait_operation(self, id: str = "", *, request_id: str = "", **options: Unpack[calls.CallOptions]) -> types.Operation:
+        """When it has ended, or as it is just before the timeout. Its failure is in the answer, not raised."""
+        return await self._call(calls.WAIT_OPERATION, calls.named(id, request_id, options))
+
+    async def cancel_operation(self, id: str = "", *, request_id: str = "", **options: Unpack[calls.CallOptions]) -> types.Operation:
+        """Asks it to end early, then as wait_operation."""
+        return await self._call(calls.CANCEL_OPERATION, calls.named(id, request_id, options))
+
+    async def list_operations(self, ended: bool = False, **options: Unpack[calls.CallOptions]) -> list[types.Operation]:
+        return await self._call(calls.LIST_OPERATIONS, {"ended": ended, **options})
+
+    async def define_group(self, group: types.Group, **options: Unpack[calls.CallOptions]) -> types.Group:
+        return await self._call(calls.DEFINE_GROUP, {"group": group, **options})
+
+    async def remove_group(self, name: str, **options: Unpack[calls.CallOptions]) -> None:
+        await self._call(calls.REMOVE_GROUP, {"name": name, **options})
+
+    async def list_groups(self, **options: Unpack[calls.CallOptions]) -> list[types.Group]:
+        return await self._call(calls.LIST_GROUPS, options)
+
     async def collect_garbage(self, dry_run: bool = False, **options: Unpack[calls.CallOptions]) -> list[types.ScratchEntry]:
         return await self._call(calls.COLLECT_GARBAGE, {"dry_run": dry_run, **options})
 
-    async def watch(self, target: types.Target | None = None, timeout: float | None = None) -> AsyncIterator[types.Event]:
+    async def watch(
+        self, target: types.Target | None = None, timeout: float | None = None, operations: bool = False
+    ) -> AsyncIterator[types.Event]:
         """As Client.watch; leaving the `async for` ends it."""
-        request, _ = calls.prepare(calls.WATCH, calls.with_selector(target, {}), None)
+        values = calls.with_selector(target, {"operations": operations})
+        request, _ = calls.prepare(calls.WATCH, values, None)
         path, kind, parse = messages.method(calls.WATCH.name)
         stream = self._channel().unary_stream(path, kind.SerializeToString, parse)(request, timeout=timeout)  # type: ignore[attr-defined]
         try:

@@ -6,7 +6,7 @@ Knows nothing of channels; client.py and aio.py carry the calls out.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Callable, Generic, Mapping, TypedDict, TypeVar
+from typing import Any, Callable, Generic, Mapping, Sequence, TypedDict, TypeVar
 
 from . import messages, types
 from .types import Policy
@@ -26,6 +26,7 @@ class CallOptions(TypedDict, total=False):
 
 class TransitionOptions(CallOptions, total=False):
     request_id: str  # repeating it gives the first answer again
+    allow_empty: bool  # nobody selected is no error
     epoch: int  # refused when a caller with a higher one has moved one of the processes
 
 
@@ -34,6 +35,7 @@ class PauseOptions(TransitionOptions, total=False):
 
     policy: Policy | str
     tag_policies: Mapping[str, Policy | str]
+    tags: Sequence[str]  # these alone; ["kv_cache,weights"] and ["kv_cache", "weights"] are the same
     gate_mode: types.GateMode | str
     drain_timeout: float
     scratch_base: str
@@ -61,21 +63,40 @@ def _all(field: str, kind: type[T]) -> Callable[[Any], list[T]]:
     return lambda answer: [messages.read(each, kind) for each in getattr(answer, field)]
 
 
+def _operation(answer: Any) -> types.Operation:
+    return messages.read(answer, types.Operation)
+
+
 LIST_PROCESSES = Call("ListProcesses", QUESTION, _all("processes", types.Process))
 GET_PROCESS = Call("GetProcess", QUESTION, lambda answer: messages.read(answer, types.ProcessDetails))
 GET_NODE = Call("GetNode", QUESTION, lambda answer: messages.read(answer, types.Node))
 PAUSE = Call("Pause", TRANSITION, _all("results", types.TransitionResult))
 RESUME = Call("Resume", TRANSITION, _all("results", types.TransitionResult))
+GET_OPERATION = Call("GetOperation", QUESTION, _operation)
+WAIT_OPERATION = Call("WaitOperation", TRANSITION, _operation)
+CANCEL_OPERATION = Call("CancelOperation", TRANSITION, _operation)
+LIST_OPERATIONS = Call("ListOperations", QUESTION, _all("operations", types.Operation))
+DEFINE_GROUP = Call("DefineGroup", QUESTION, lambda answer: messages.read(answer, types.Group))
+REMOVE_GROUP = Call("RemoveGroup", QUESTION, lambda answer: None)
+LIST_GROUPS = Call("ListGroups", QUESTION, _all("groups", types.Group))
 COLLECT_GARBAGE = Call("CollectGarbage", TRANSITION, _all("entries", types.ScratchEntry))
 WATCH = Call("Watch", None, lambda event: messages.read(event, types.Event))
 
 
 def selector_of(target: types.Target | None) -> types.Selector | None:
-    return types.Selector(pids=(target,)) if isinstance(target, int) else target
+    if isinstance(target, int):
+        return types.Selector(pids=(target,))
+    return types.Selector(group=target) if isinstance(target, str) else target
 
 
 def with_selector(target: types.Target | None, options: Mapping[str, Any]) -> dict[str, Any]:
     return {"selector": selector_of(target), **options}
+
+
+def named(id: str, request_id: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    if bool(id) == bool(request_id):
+        raise TypeError("an operation is named by its id or by a request id, one of the two")
+    return {"id": id, "request_id": request_id, **options}
 
 
 def prepare(call: Call[Any], values: Mapping[str, Any], default: float | None) -> tuple[messages.Message, float | None]:

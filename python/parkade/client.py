@@ -104,12 +104,39 @@ class Client:
     def resume(self, target: types.Target, **options: Unpack[calls.ResumeOptions]) -> list[types.TransitionResult]:
         return self._call(calls.RESUME, calls.with_selector(target, options))
 
+    def get_operation(self, id: str = "", *, request_id: str = "", **options: Unpack[calls.CallOptions]) -> types.Operation:
+        """By its id, or this caller's last one with a request id."""
+        return self._call(calls.GET_OPERATION, calls.named(id, request_id, options))
+
+    def wait_operation(self, id: str = "", *, request_id: str = "", **options: Unpack[calls.CallOptions]) -> types.Operation:
+        """When it has ended, or as it is just before the timeout. Its failure is in the answer, not raised."""
+        return self._call(calls.WAIT_OPERATION, calls.named(id, request_id, options))
+
+    def cancel_operation(self, id: str = "", *, request_id: str = "", **options: Unpack[calls.CallOptions]) -> types.Operation:
+        """Asks it to end early, then as wait_operation."""
+        return self._call(calls.CANCEL_OPERATION, calls.named(id, request_id, options))
+
+    def list_operations(self, ended: bool = False, **options: Unpack[calls.CallOptions]) -> list[types.Operation]:
+        return self._call(calls.LIST_OPERATIONS, {"ended": ended, **options})
+
+    def define_group(self, group: types.Group, **options: Unpack[calls.CallOptions]) -> types.Group:
+        return self._call(calls.DEFINE_GROUP, {"group": group, **options})
+
+    def remove_group(self, name: str, **options: Unpack[calls.CallOptions]) -> None:
+        self._call(calls.REMOVE_GROUP, {"name": name, **options})
+
+    def list_groups(self, **options: Unpack[calls.CallOptions]) -> list[types.Group]:
+        return self._call(calls.LIST_GROUPS, options)
+
     def collect_garbage(self, dry_run: bool = False, **options: Unpack[calls.CallOptions]) -> list[types.ScratchEntry]:
         return self._call(calls.COLLECT_GARBAGE, {"dry_run": dry_run, **options})
 
-    def watch(self, target: types.Target | None = None, timeout: float | None = None) -> Watch:
+    def watch(
+        self, target: types.Target | None = None, timeout: float | None = None, operations: bool = False
+    ) -> Watch:
         """Events from now on; first one `present` for each process that matches. No end without a timeout."""
-        request, _ = calls.prepare(calls.WATCH, calls.with_selector(target, {}), None)
+        values = calls.with_selector(target, {"operations": operations})
+        request, _ = calls.prepare(calls.WATCH, values, None)
         path, kind, parse = messages.method(calls.WATCH.name)
         send = self._channel.unary_stream(path, kind.SerializeToString, parse)  # type: ignore[attr-defined]
         return Watch(send(request, timeout=timeout))

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Mapping
 
-from . import messages
+import grpc
+
+from . import messages, types
 
 
 class Error(Exception):
@@ -110,6 +112,12 @@ _OWN_REASONS = {"UNAVAILABLE": "UNREACHABLE", "DEADLINE_EXCEEDED": "NO_ANSWER"}
 
 def make(code: str, message: str, reason: str = "", details: Mapping[str, str] | None = None) -> Error:
     return _BY_CODE.get(code, Error)(message, reason, details, code)
+
+
+def of(failure: types.Failure) -> Error:
+    """The exception that the call would have raised."""
+    names = {status.value[0]: status.name for status in grpc.StatusCode}
+    return make(names.get(failure.code, "UNKNOWN"), failure.message, failure.reason, failure.metadata)
 
 
 def from_rpc(error: Any) -> Error:

@@ -89,6 +89,8 @@ def _fill(message: Any, values: Mapping[str, Any]) -> None:
     for name, value in values.items():
         if value is None:
             continue
+        if isinstance(value, enum.Enum) and value.value == "unspecified":
+            continue
         field = message.DESCRIPTOR.fields_by_name.get(name)
         if field is None:
             raise TypeError(f"{message.DESCRIPTOR.name} has no {name!r}")
@@ -98,7 +100,7 @@ def _fill(message: Any, values: Mapping[str, Any]) -> None:
             for key, item in value.items():
                 place[key] = _number(entry.enum_type, item) if entry.enum_type else item
         elif _is_repeated(field):
-            place.extend(value)
+            place.extend([value] if isinstance(value, str) else value)
         elif field.message_type is None:
             setattr(message, name, _number(field.enum_type, value) if field.enum_type else value)
         elif field.message_type.full_name == "google.protobuf.Duration":

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import datetime
 import enum
-from dataclasses import dataclass
-from typing import Optional, Sequence, Union
+from dataclasses import dataclass, field
+from typing import Mapping, Optional, Sequence, Union
 
 
 class Policy(str, enum.Enum):
@@ -65,6 +65,20 @@ class EventKind(str, enum.Enum):
     STATE = "state"
     PROGRESS = "progress"
     GONE = "gone"
+    OPERATION = "operation"
+
+
+class OperationKind(str, enum.Enum):
+    UNSPECIFIED = "unspecified"
+    PAUSE = "pause"
+    RESUME = "resume"
+
+
+class OperationState(str, enum.Enum):
+    UNSPECIFIED = "unspecified"
+    RUNNING = "running"
+    DONE = "done"
+    FAILED = "failed"
 
 
 @dataclass(frozen=True)
@@ -78,10 +92,22 @@ class Selector:
     ranks: Sequence[int] = ()
     gpu_uuids: Sequence[str] = ()
     all: bool = False
+    group: str = ""
 
 
-# What a call is about: a selector, or the pid of one process.
-Target = Union[Selector, int]
+# What a call is about: a selector, the pid of one process, or the name of a group.
+Target = Union[Selector, int, str]
+
+
+@dataclass(frozen=True)
+class Group:
+    """Processes and what a pause does with their tags, under a name."""
+
+    name: str
+    selector: Selector
+    policy: Policy = Policy.UNSPECIFIED
+    tag_policies: Mapping[str, Policy] = field(default_factory=dict)
+    configured: bool = False
 
 
 @dataclass(frozen=True)
@@ -230,7 +256,36 @@ class ScratchEntry:
 
 
 @dataclass(frozen=True)
+class Failure:
+    code: int
+    reason: str
+    message: str
+    metadata: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Operation:
+    """A pause or resume. `errors.of(operation.failure)` is the exception of one that has failed."""
+
+    id: str
+    request_id: str
+    caller: str
+    kind: OperationKind
+    state: OperationState
+    cancel_requested: bool
+    pids: tuple[int, ...]
+    progress: Optional[Progress]
+    begin_time: datetime.datetime
+    end_time: Optional[datetime.datetime]
+    results: tuple[TransitionResult, ...]
+    failure: Optional[Failure]
+
+
+@dataclass(frozen=True)
 class Event:
+    """Of a process, or, of kind `operation`, of an operation."""
+
     time: datetime.datetime
     kind: EventKind
-    process: Process
+    process: Optional[Process]
+    operation: Optional[Operation]

@@ -50,6 +50,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   CheckRecord(daemon::UnpackProcess(bytes), daemon::UnpackProcess);
   CheckRecord(daemon::UnpackOperation(bytes), daemon::UnpackOperation);
   CheckRecord(daemon::UnpackAnswer(bytes), daemon::UnpackAnswer);
+  CheckRecord(daemon::UnpackGroup(bytes), daemon::UnpackGroup);
   CheckAnswer(daemon::UnpackAnswer(bytes));
   CheckFile(bytes);
   return 0;

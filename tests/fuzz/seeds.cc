@@ -123,8 +123,15 @@ void Journals() {
   daemon::GivenAnswer failed{
       "uid 1000", "swap-5", "",
       daemon::Fail(absl::StatusCode::kUnavailable, "PROCESS_ENDED", "it has ended")};
+  daemon::Group group;
+  group.name = "rollout";
+  group.owner = "uid 1000";
+  group.selector.role = "rollout";
+  group.selector.ranks = {0, 1};
+  group.policies.by_tag["kv_cache"] = wire::Policy::kDiscard;
   const std::vector<std::string> records{daemon::Pack(process), daemon::Pack(operation),
-                                         daemon::Pack(done), daemon::Pack(failed)};
+                                         daemon::Pack(done), daemon::Pack(failed),
+                                         daemon::Pack(group)};
   for (size_t i = 0; i < records.size(); ++i) Seed("journal", std::to_string(i), records[i]);
   if (!daemon::JournalFile::Replace(dir + "/journal/file", records).ok()) exit(1);
 }
@@ -136,6 +143,9 @@ void Texts() {
       "[scratch]\ndirs = ['/nvme/parkade', \"/nvme2\"]\nallow_tmpfs = ['/nvme2']\n"
       "[tcp]\nlisten = 'a:1'\ncertificate = '/c'\nkey = '/k'\nclient_ca = '/a'\nclients = ['x']\n");
   Seed("config", "wrong", "[daemon]\nport = 7\n[[x]]\n\"\\u00e9\" = 1979-05-27T07:32:00Z\n");
+  Seed("config", "groups",
+       "[groups.rollout]\nrole = 'rollout'\nranks = [0, 1]\npolicy = 'disk'\n"
+       "tags = { kv_cache = 'discard', weight = 'host' }\n[groups.none]\n");
   Seed("config", "size", "512MiB");
   Seed("config", "mounts",
        "31 24 0:40 / /m rw shared:9 - overlay overlay "

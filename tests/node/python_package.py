@@ -2,6 +2,7 @@
 
 import importlib
 import sys
+import threading
 
 import harness
 
@@ -17,6 +18,29 @@ def load():
             raise harness.Skip(f"no grpcio for {sys.executable}") from None
         raise AssertionError(f"{sys.executable}: {error}; scripts/setup installs it") from None
     return importlib.import_module("parkade")
+
+
+def reaches(client):
+    """Waits until the client's connection is one to the daemon that runs now: the first call after the one before it
+    has ended may still fail."""
+    def answers():
+        try:
+            return client.get_node()
+        except load().Unavailable:
+            return None
+    harness.wait_for("the client reaches the daemon", answers)
+
+
+def begin(client, call):
+    """Makes a call that does not end soon on a thread of its own: the operation that it has become."""
+    def answer():
+        try:
+            call()
+        except load().Error:
+            pass  # what became of it the operation says
+    threading.Thread(target=answer, daemon=True).start()
+    (operation,) = harness.wait_for("the operation runs", client.list_operations)
+    return operation.id
 
 
 def fails(kind, reason, call, **details):

@@ -53,6 +53,7 @@ TEST_CASE("every example of the page runs") {
   *daemon.list_answer.add_processes() = MakeProcess(4711, v1::PROCESS_STATE_RUNNING);
   *daemon.get_answer.mutable_process() = MakeProcess(4711, v1::PROCESS_STATE_RUNNING);
   daemon.node_answer.add_gpus()->set_uuid("GPU-aaaa");
+  daemon.cancel_answer.set_state(v1::Operation::STATE_FAILED);
   const std::string folder = std::filesystem::path(PARKADE_COMMAND).parent_path();
   const Environment environment = {{"PATH", folder + ":/usr/bin:/bin"},
                                    {"PID", "4711"},
@@ -71,7 +72,8 @@ TEST_CASE("every example of the page runs") {
 
 TEST_CASE("the page names every option of every verb") {
   const std::string page = ReadPage();
-  for (const std::string verb : {"", "run", "ps", "show", "pause", "resume", "watch", "gc"}) {
+  for (const std::string verb :
+       {"", "run", "ps", "show", "pause", "resume", "watch", "ops", "cancel", "group", "gc"}) {
     const Outcome help = verb.empty() ? RunCli({"--help"}) : RunCli({verb, "--help"});
     const std::set<std::string> options = Options(help.out);
     CHECK(options.count("--help") == 1);

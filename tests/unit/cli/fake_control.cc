@@ -73,6 +73,41 @@ grpc::Status FakeControl::CollectGarbage(grpc::ServerContext*,
   return error;
 }
 
+grpc::Status FakeControl::ListOperations(grpc::ServerContext*,
+                                         const v1::ListOperationsRequest* request,
+                                         v1::ListOperationsResponse* response) {
+  operations_request = *request;
+  *response = operations_answer;
+  return error;
+}
+
+grpc::Status FakeControl::CancelOperation(grpc::ServerContext*,
+                                          const v1::CancelOperationRequest* request,
+                                          v1::Operation* response) {
+  cancel_request = *request;
+  *response = cancel_answer;
+  return error;
+}
+
+grpc::Status FakeControl::DefineGroup(grpc::ServerContext*, const v1::DefineGroupRequest* request,
+                                      v1::Group* response) {
+  define_request = *request;
+  *response = request->group();
+  return error;
+}
+
+grpc::Status FakeControl::RemoveGroup(grpc::ServerContext*, const v1::RemoveGroupRequest* request,
+                                      v1::RemoveGroupResponse*) {
+  remove_request = *request;
+  return error;
+}
+
+grpc::Status FakeControl::ListGroups(grpc::ServerContext*, const v1::ListGroupsRequest*,
+                                     v1::ListGroupsResponse* response) {
+  *response = groups_answer;
+  return error;
+}
+
 grpc::Status FakeControl::Watch(grpc::ServerContext*, const v1::WatchRequest* request,
                                 grpc::ServerWriter<v1::Event>* writer) {
   watch_request = *request;

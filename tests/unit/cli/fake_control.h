@@ -33,6 +33,9 @@ class FakeControl final : public v1::Control::Service {
   v1::PauseResponse pause_answer;
   v1::ResumeResponse resume_answer;
   v1::CollectGarbageResponse garbage_answer;
+  v1::ListOperationsResponse operations_answer;
+  v1::Operation cancel_answer;
+  v1::ListGroupsResponse groups_answer;
   std::vector<v1::Event> events;        // what Watch sends
   bool watch_ends = true;               // after them; else when this object goes
   std::function<void()> before_answer;  // called inside Pause and Resume
@@ -44,6 +47,10 @@ class FakeControl final : public v1::Control::Service {
   v1::ResumeRequest resume_request;
   v1::WatchRequest watch_request;
   v1::CollectGarbageRequest garbage_request;
+  v1::ListOperationsRequest operations_request;
+  v1::CancelOperationRequest cancel_request;
+  v1::DefineGroupRequest define_request;
+  v1::RemoveGroupRequest remove_request;
   int moves = 0;  // calls of Pause and Resume
 
  private:
@@ -57,6 +64,16 @@ class FakeControl final : public v1::Control::Service {
   grpc::Status Resume(grpc::ServerContext*, const v1::ResumeRequest*, v1::ResumeResponse*) override;
   grpc::Status CollectGarbage(grpc::ServerContext*, const v1::CollectGarbageRequest*,
                               v1::CollectGarbageResponse*) override;
+  grpc::Status ListOperations(grpc::ServerContext*, const v1::ListOperationsRequest*,
+                              v1::ListOperationsResponse*) override;
+  grpc::Status CancelOperation(grpc::ServerContext*, const v1::CancelOperationRequest*,
+                               v1::Operation*) override;
+  grpc::Status DefineGroup(grpc::ServerContext*, const v1::DefineGroupRequest*,
+                           v1::Group*) override;
+  grpc::Status RemoveGroup(grpc::ServerContext*, const v1::RemoveGroupRequest*,
+                           v1::RemoveGroupResponse*) override;
+  grpc::Status ListGroups(grpc::ServerContext*, const v1::ListGroupsRequest*,
+                          v1::ListGroupsResponse*) override;
   grpc::Status Watch(grpc::ServerContext*, const v1::WatchRequest*,
                      grpc::ServerWriter<v1::Event>*) override;
 

@@ -125,3 +125,37 @@ TEST_CASE("there is a listener on the network only where all of it is configured
               .find("tcp.listen is") != std::string::npos);
   }
 }
+
+TEST_CASE("groups are read with their processes and policies") {
+  const auto config = Load({},
+                           "[groups.rollout]\njob = 'rl'\nrole = 'rollout'\nranks = [0, 3]\n"
+                           "gpus = ['GPU-a']\npolicy = 'disk'\n"
+                           "tags = { kv_cache = 'discard', weight = 'host' }\n"
+                           "[groups.actor]\nrole = 'actor'\n");
+  REQUIRE(config.ok());
+  REQUIRE(config->groups.size() == 2);
+  CHECK(config->groups[0].name == "actor");
+  CHECK_FALSE(config->groups[0].policies.all.has_value());
+  const Group& rollout = config->groups[1];
+  CHECK(rollout.selector.job == "rl");
+  CHECK(rollout.selector.ranks == std::vector<int32_t>{0, 3});
+  CHECK(rollout.selector.gpu_uuids == std::vector<std::string>{"GPU-a"});
+  CHECK(rollout.policies.all == wire::Policy::kDisk);
+  CHECK(rollout.policies.by_tag ==
+        std::map<std::string, wire::Policy>{{"kv_cache", wire::Policy::kDiscard},
+                                            {"weights", wire::Policy::kHost}});
+  CHECK(rollout.owner.empty());
+}
+
+TEST_CASE("a group that cannot be is refused by name") {
+  for (const std::string wrong :
+       {"job = 3", "ranks = 3", "ranks = [-1]", "ranks = ['a']", "ranks = [4294967296]",
+        "policy = 'banana'", "policy = 'discard'", "tags = 'kv'", "tags = { kv = 'banana' }",
+        "colour = 'red'", "gpus = []", ""}) {
+    INFO(wrong);
+    CHECK(Refusal("[groups.odd]\n" + wrong + "\n").find("groups.odd") != std::string::npos);
+  }
+  CHECK(Refusal("[groups]\nodd = 3\n").find("groups.odd") != std::string::npos);
+  CHECK(Refusal("groups = 3\n").find("groups") != std::string::npos);
+  CHECK(Refusal("[groups.'a b']\njob = 'rl'\n").find("a b") != std::string::npos);
+}

@@ -103,7 +103,7 @@ TEST_CASE("the next daemon finds processes, what was begun and not ended, and an
     CHECK(found.processes[0].introduction.rank == 1);
     CHECK(found.processes[0].state == ProcessState::kPaused);
     REQUIRE(found.interrupted.size() == 1);
-    CHECK(found.interrupted[0].kind == BegunOperation::Kind::kPause);
+    CHECK(found.interrupted[0].kind == OperationKind::kPause);
     REQUIRE(found.interrupted[0].parties.size() == 1);
     CHECK(found.interrupted[0].parties[0].identity.pid == 2);
     REQUIRE(found.answers.size() == 2);

@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 
 #include "daemon/status.h"
+#include "tests/unit/daemon/test_dir.h"
 
 using namespace parkade;
 using namespace parkade::daemon;
@@ -20,11 +21,14 @@ Outcomes Pid(int pid) {
 class Latch {
  public:
   Operations::Work Work(int pid) {
-    return [this, pid]() -> absl::StatusOr<Outcomes> {
+    return [this, pid](Course& course) -> absl::StatusOr<Outcomes> {
       const MutexLock lock(mu_);
       ++started_;
       changed_.NotifyAll();
-      while (!open_) changed_.WaitUntil(mu_, Deadline::InMs(10'000));
+      while (!open_ && !course.cancelled()) {
+        changed_.WaitUntil(mu_, Deadline::InMs(Course::kLookMs));
+      }
+      if (course.cancelled()) return course.Cancellation();
       return Pid(pid);
     };
   }
@@ -45,6 +49,17 @@ class Latch {
   int started_ GUARDED_BY(mu_) = 0;
 };
 
+absl::StatusOr<Outcomes> Run(Operations& operations, const std::string& id, const std::string& body,
+                             Deadline by, Operations::Work work) {
+  auto view = operations.Run({"uid 1", OperationKind::kPause, id, body}, by, std::move(work));
+  if (!view.ok()) return view.status();
+  return **view->answer;
+}
+
+const Caller kOne{.uid = 1};
+const Caller kOther{.uid = 2};
+const Caller kRoot{.uid = 0, .sees_all = true};
+
 // From now: one of the start would have passed in a long run.
 Deadline Soon() { return Deadline::InMs(10'000); }
 
@@ -54,12 +69,12 @@ TEST_CASE(
     "one who was busy is asked again under the same id, and answered for good when it is not") {
   Operations operations;
   int runs = 0;
-  const auto work = [&]() -> absl::StatusOr<Outcomes> {
+  const auto work = [&](Course&) -> absl::StatusOr<Outcomes> {
     if (++runs < 3) return Fail(absl::StatusCode::kFailedPrecondition, "BUSY", "moving");
     return Pid(runs);
   };
   for (const int expected : {1, 2, 3, 3}) {
-    const auto answer = operations.Run("uid 1", "id", "body", Soon(), work);
+    const auto answer = Run(operations, "id", "body", Soon(), work);
     CHECK(answer.ok() == (expected == 3));
     CHECK(runs == expected);
   }
@@ -68,35 +83,36 @@ TEST_CASE(
 TEST_CASE("a repeated request id gives the first answer and works once") {
   Operations operations;
   int runs = 0;
-  const auto work = [&]() -> absl::StatusOr<Outcomes> { return Pid(++runs); };
+  const auto work = [&](Course&) -> absl::StatusOr<Outcomes> { return Pid(++runs); };
   for (int i = 0; i < 3; ++i) {
-    const auto answer = operations.Run("uid 1", "id", "body", Soon(), work);
+    const auto answer = Run(operations, "id", "body", Soon(), work);
     REQUIRE(answer.ok());
     CHECK((*answer)[0].pid == 1);
   }
   CHECK(runs == 1);
-  CHECK((*operations.Run("uid 2", "id", "body", Soon(), work))[0].pid == 2);  // another user's
-  CHECK((*operations.Run("uid 1", "", "body", Soon(), work))[0].pid == 3);
-  CHECK((*operations.Run("uid 1", "", "body", Soon(), work))[0].pid == 4);
+  const Operations::Request others{"uid 2", OperationKind::kPause, "id", "body"};
+  CHECK((**operations.Run(others, Soon(), work)->answer)[0].pid == 2);
+  CHECK((*Run(operations, "", "body", Soon(), work))[0].pid == 3);
+  CHECK((*Run(operations, "", "body", Soon(), work))[0].pid == 4);
 }
 
 TEST_CASE("an answer that was a failure is given again too") {
   Operations operations;
   int runs = 0;
-  const auto work = [&]() -> absl::StatusOr<Outcomes> {
+  const auto work = [&](Course&) -> absl::StatusOr<Outcomes> {
     ++runs;
     return Fail(absl::StatusCode::kResourceExhausted, "DISK_SPACE", "full");
   };
-  CHECK(ReasonOf(operations.Run("uid 1", "id", "b", Soon(), work).status()) == "DISK_SPACE");
-  CHECK(ReasonOf(operations.Run("uid 1", "id", "b", Soon(), work).status()) == "DISK_SPACE");
+  CHECK(ReasonOf(Run(operations, "id", "b", Soon(), work).status()) == "DISK_SPACE");
+  CHECK(ReasonOf(Run(operations, "id", "b", Soon(), work).status()) == "DISK_SPACE");
   CHECK(runs == 1);
 }
 
 TEST_CASE("a request id with another body is refused") {
   Operations operations;
-  const auto work = []() -> absl::StatusOr<Outcomes> { return Pid(1); };
-  REQUIRE(operations.Run("uid 1", "id", "one", Soon(), work).ok());
-  const auto status = operations.Run("uid 1", "id", "two", Soon(), work).status();
+  const auto work = [](Course&) -> absl::StatusOr<Outcomes> { return Pid(1); };
+  REQUIRE(Run(operations, "id", "one", Soon(), work).ok());
+  const auto status = Run(operations, "id", "two", Soon(), work).status();
   CHECK(status.code() == absl::StatusCode::kAlreadyExists);
   CHECK(ReasonOf(status) == "REQUEST_ID_REUSED");
 }
@@ -104,12 +120,12 @@ TEST_CASE("a request id with another body is refused") {
 TEST_CASE("a caller's deadline undoes nothing, and the answer is found later") {
   Operations operations;
   Latch latch;
-  const auto late = operations.Run("uid 1", "id", "b", Deadline::InMs(20), latch.Work(5));
+  const auto late = Run(operations, "id", "b", Deadline::InMs(20), latch.Work(5));
   CHECK(late.status().code() == absl::StatusCode::kDeadlineExceeded);
   CHECK(ReasonOf(late.status()) == "STILL_RUNNING");
   CHECK(MetadataOf(late.status())["request_id"] == "id");
   latch.Open();
-  const auto answer = operations.Run("uid 1", "id", "b", Soon(), latch.Work(6));
+  const auto answer = Run(operations, "id", "b", Soon(), latch.Work(6));
   REQUIRE(answer.ok());
   CHECK((*answer)[0].pid == 5);
   CHECK(latch.started() == 1);
@@ -118,19 +134,114 @@ TEST_CASE("a caller's deadline undoes nothing, and the answer is found later") {
 TEST_CASE("the oldest answers are forgotten first") {
   Operations operations;
   int runs = 0;
-  const auto work = [&]() -> absl::StatusOr<Outcomes> { return Pid(++runs); };
+  const auto work = [&](Course&) -> absl::StatusOr<Outcomes> { return Pid(++runs); };
   for (int i = 0; i < 1025; ++i) {
-    REQUIRE(operations.Run("uid 1", std::to_string(i), "b", Soon(), work).ok());
+    REQUIRE(Run(operations, std::to_string(i), "b", Soon(), work).ok());
   }
-  CHECK((*operations.Run("uid 1", "1024", "b", Soon(), work))[0].pid == 1025);
-  CHECK((*operations.Run("uid 1", "1", "b", Soon(), work))[0].pid == 2);
-  CHECK((*operations.Run("uid 1", "0", "b", Soon(), work))[0].pid == 1026);
+  CHECK((*Run(operations, "1024", "b", Soon(), work))[0].pid == 1025);
+  CHECK((*Run(operations, "1", "b", Soon(), work))[0].pid == 2);
+  CHECK((*Run(operations, "0", "b", Soon(), work))[0].pid == 1026);
 }
 
 TEST_CASE("after the end nothing starts") {
   Operations operations;
   operations.Finish();
-  const auto work = []() -> absl::StatusOr<Outcomes> { return Pid(1); };
-  CHECK(operations.Run("uid 1", "", "b", Soon(), work).status().code() ==
-        absl::StatusCode::kUnavailable);
+  const auto work = [](Course&) -> absl::StatusOr<Outcomes> { return Pid(1); };
+  CHECK(Run(operations, "", "b", Soon(), work).status().code() == absl::StatusCode::kUnavailable);
+}
+
+TEST_CASE("an operation is found by its id and by its request's, by its caller and who sees all") {
+  Operations operations;
+  Latch latch;
+  const auto late = Run(operations, "step", "b", Deadline::InMs(0), latch.Work(5)).status();
+  const std::string id = MetadataOf(late)["operation"];
+  REQUIRE_FALSE(id.empty());
+  for (const Operations::Name& name : {Operations::Name{id, ""}, Operations::Name{"", "step"}}) {
+    const auto view = operations.Wait(kOne, name, Deadline::InMs(0));
+    REQUIRE(view.ok());
+    CHECK(view->origin.id == id);
+    CHECK(view->origin.caller == "uid 1");
+    CHECK_FALSE(view->answer.has_value());
+    CHECK(ReasonOf(operations.Wait(kOther, name, Soon()).status()) == "NO_OPERATION");
+  }
+  CHECK(operations.Wait(kRoot, {id, ""}, Deadline::InMs(0)).ok());
+  CHECK(ReasonOf(operations.Wait(kRoot, {"", "step"}, Soon()).status()) == "NO_OPERATION");
+  CHECK(ReasonOf(operations.Wait(kOne, {"", ""}, Soon()).status()) == "NO_OPERATION");
+  CHECK(operations.List(kOther).empty());
+  CHECK(operations.List(kRoot).size() == 1);
+  latch.Open();
+  const auto ended = operations.Wait(kOne, {id, ""}, Soon());
+  REQUIRE(ended->answer.has_value());
+  CHECK((**ended->answer)[0].pid == 5);
+  CHECK(ended->ended_ns >= ended->origin.begun_ns);
+}
+
+TEST_CASE("one that is cancelled ends, by its caller's or root's wish, and is answered so again") {
+  Operations operations;
+  Latch latch;
+  Run(operations, "step", "b", Deadline::InMs(0), latch.Work(5)).IgnoreError();
+  CHECK(ReasonOf(operations.Cancel(kOther, {"", "step"}, Soon()).status()) == "NO_OPERATION");
+  const auto view = operations.Cancel(kOne, {"", "step"}, Soon());
+  REQUIRE(view->answer.has_value());
+  CHECK(view->answer->status().code() == absl::StatusCode::kCancelled);
+  CHECK(view->cancelled);
+  CHECK(ReasonOf(Run(operations, "step", "b", Soon(), latch.Work(6)).status()) == "CANCELLED");
+  CHECK(latch.started() == 1);
+}
+
+TEST_CASE("cancelling what has ended changes nothing") {
+  Operations operations;
+  const auto work = [](Course&) -> absl::StatusOr<Outcomes> { return Pid(1); };
+  REQUIRE(Run(operations, "step", "b", Soon(), work).ok());
+  const auto view = operations.Cancel(kOne, {"", "step"}, Soon());
+  CHECK(view->answer->ok());
+  CHECK_FALSE(view->cancelled);
+}
+
+TEST_CASE("one who was busy is still listed, and does not answer for the next request of that id") {
+  Operations operations;
+  const auto busy = [](Course&) -> absl::StatusOr<Outcomes> {
+    return Fail(absl::StatusCode::kFailedPrecondition, "BUSY", "moving");
+  };
+  const auto work = [](Course&) -> absl::StatusOr<Outcomes> { return Pid(1); };
+  CHECK_FALSE(Run(operations, "step", "b", Soon(), busy).ok());
+  CHECK(Run(operations, "step", "b", Soon(), work).ok());
+  const auto all = operations.List(kOne);
+  REQUIRE(all.size() == 2);
+  CHECK(all[0].origin.id != all[1].origin.id);
+  CHECK(operations.Wait(kOne, {"", "step"}, Soon())->answer->ok());
+}
+
+TEST_CASE("the next daemon knows what was answered, and what was interrupted") {
+  const testing::TestDir dir;
+  const std::string boot = "00000000-0000-4000-8000-000000000000";
+  std::string id;
+  {
+    Journal journal(dir.path(), boot);
+    Operations operations(&journal);
+    const auto work = [](Course&) -> absl::StatusOr<Outcomes> { return Pid(7); };
+    REQUIRE(Run(operations, "", "b", Soon(), work).ok());
+    id = operations.List(kOne)[0].origin.id;
+    BegunOperation begun;
+    begun.kind = OperationKind::kResume;
+    begun.parties.emplace_back().identity.pid = 9;
+    begun.parties.back().was_out = true;
+    begun.origin = {"cut-1", "uid 1", "later", 5};
+    journal.Begin(begun);
+  }
+  Journal journal(dir.path(), boot);
+  Operations operations(&journal);
+  const auto done = operations.Wait(kOne, {id, ""}, Soon());
+  REQUIRE(done.ok());
+  CHECK((**done->answer)[0].pid == 7);
+  const auto cut = operations.Wait(kOne, {"", "later"}, Soon());
+  REQUIRE(cut.ok());
+  CHECK(cut->origin.id == "cut-1");
+  CHECK(cut->kind == OperationKind::kResume);
+  CHECK(cut->pids == std::vector<int>{9});
+  CHECK(ReasonOf(cut->answer->status()) == "INTERRUPTED");
+  // Asked for again, it is carried out.
+  const auto work = [](Course&) -> absl::StatusOr<Outcomes> { return Pid(8); };
+  CHECK(Run(operations, "later", "b", Soon(), work).ok());
+  CHECK(operations.List(kOne).size() == 3);
 }

@@ -221,3 +221,35 @@ TEST_CASE("a demand counts what can move now and knows the tags of what cannot")
   REQUIRE(grants.ok());
   CHECK(grants->at(0).disk == 1_MiB);
 }
+
+TEST_CASE("of tags that are listed alone the others stay, whatever their policy would be") {
+  const Demand demands[] = {Needs(1, {{"default", 10_MiB}, {"weights", 6_MiB}, {"kv", 4_MiB}})};
+  Policies policies = All(Policy::kHost, {{"weights", Policy::kDisk}});
+  policies.only = {"weights", "kv"};
+  const auto grants = Plan(policies, demands, 100_MiB);
+  REQUIRE(grants.ok());
+  CHECK((*grants)[0].host == 4_MiB);
+  CHECK((*grants)[0].disk == 6_MiB);
+  CHECK(policies.ForRest(Policy::kHost) == Policy::kKeep);
+  CHECK(policies.Named(Policy::kAuto) ==
+        std::map<std::string, Policy>{{"weights", Policy::kDisk}, {"kv", Policy::kHost}});
+  policies.all = Policy::kDiscard;  // of the tags that are named
+  CHECK(CheckPolicies(policies).ok());
+  policies.only.assign(17, "");
+  for (size_t i = 0; i < 17; ++i) policies.only[i] = "t" + std::to_string(i);
+  CHECK(ReasonOf(CheckPolicies(policies)) == "BAD_POLICY");
+}
+
+TEST_CASE("a tag that nobody has is refused with those that they have, unless that is allowed") {
+  const Demand demands[] = {Needs(1, {{"default", 1}}), Needs(2, {{"kv\n", 1}, {"default", 1}})};
+  Policies policies = All(Policy::kHost);
+  policies.only = {"weights"};
+  const auto refused = Plan(policies, demands, 100_MiB).status();
+  CHECK(ReasonOf(refused) == "UNKNOWN_TAG");
+  CHECK(MetadataOf(refused)["tag"] == "weights");
+  CHECK(MetadataOf(refused)["known_tags"] == "default,kv?");
+  policies.allow_unknown = true;
+  const auto grants = Plan(policies, demands, 100_MiB);
+  REQUIRE(grants.ok());
+  CHECK((*grants)[0].host + (*grants)[0].disk == 0);
+}

@@ -9,6 +9,18 @@
 using namespace parkade;
 using namespace parkade::daemon;
 
+namespace {
+
+// As from a caller without groups.
+template <typename Message>
+auto Parse(const Message& in) {
+  const Groups groups({});
+  const Caller caller;
+  return Read(in, {caller, groups});
+}
+
+}  // namespace
+
 TEST_CASE("states and policies mean the same on both sides") {
   const std::pair<wire::ProcessState, v1::ProcessState> states[] = {
       {wire::ProcessState::kRunning, v1::PROCESS_STATE_RUNNING},
@@ -36,7 +48,7 @@ TEST_CASE("states and policies mean the same on both sides") {
     v1::PauseRequest in;
     in.set_policy(theirs);
     (*in.mutable_tag_policies())["t"] = theirs;
-    const auto order = Read(in);
+    const auto order = Parse(in);
     REQUIRE(order.ok());
     CHECK(order->policies.all == ours);
     CHECK(order->policies.by_tag.at("t") == ours);
@@ -44,7 +56,7 @@ TEST_CASE("states and policies mean the same on both sides") {
 }
 
 TEST_CASE("an empty request is an order with the defaults") {
-  const auto order = Read(v1::PauseRequest());
+  const auto order = Parse(v1::PauseRequest());
   REQUIRE(order.ok());
   CHECK_FALSE(order->policies.all.has_value());
   CHECK(order->gate.drain_timeout_ns == 30'000'000'000);
@@ -59,7 +71,7 @@ TEST_CASE("what a request says of gates, epochs and waiting arrives") {
   pause.set_gated_allocations(v1::GATED_ALLOCATIONS_PASS);
   pause.set_on_exported(v1::ON_EXPORTED_KEEP);
   pause.set_epoch(UINT64_MAX);
-  const auto order = Read(pause);
+  const auto order = Parse(pause);
   REQUIRE(order.ok());
   CHECK(order->gate.mode == wire::GateMode::kOpen);
   CHECK(order->gate.work == wire::GatedWork::kFail);
@@ -69,11 +81,11 @@ TEST_CASE("what a request says of gates, epochs and waiting arrives") {
   v1::ResumeRequest resume;
   resume.set_epoch(3);
   resume.mutable_wait_timeout()->set_seconds(2);
-  const auto back = Read(resume);
+  const auto back = Parse(resume);
   REQUIRE(back.ok());
   CHECK(back->epoch == 3);
   CHECK(back->wait_timeout_ns == 2'000'000'000);
-  CHECK(Read(v1::ResumeRequest())->wait_timeout_ns == 0);
+  CHECK(Parse(v1::ResumeRequest())->wait_timeout_ns == 0);
 }
 
 TEST_CASE("a process shows the mode of its gate and its epoch, and no mode that cannot be") {
@@ -94,31 +106,31 @@ TEST_CASE("a process shows the mode of its gate and its epoch, and no mode that 
 TEST_CASE("what has no counterpart is refused") {
   v1::PauseRequest in;
   in.set_policy(v1::Policy(77));
-  CHECK(ReasonOf(Read(in).status()) == "BAD_POLICY");
+  CHECK(ReasonOf(Parse(in).status()) == "BAD_POLICY");
   in.Clear();
   (*in.mutable_tag_policies())["t"] = v1::POLICY_UNSPECIFIED;
-  CHECK(ReasonOf(Read(in).status()) == "BAD_POLICY");
+  CHECK(ReasonOf(Parse(in).status()) == "BAD_POLICY");
   in.Clear();
   in.set_gate_mode(v1::GateMode(9));
-  CHECK(ReasonOf(Read(in).status()) == "BAD_POLICY");
+  CHECK(ReasonOf(Parse(in).status()) == "BAD_POLICY");
   in.Clear();
   in.set_gated_work(v1::GatedWork(-1));
-  CHECK(ReasonOf(Read(in).status()) == "BAD_POLICY");
+  CHECK(ReasonOf(Parse(in).status()) == "BAD_POLICY");
   in.Clear();
   in.set_gated_allocations(v1::GatedAllocations(3));
-  CHECK(ReasonOf(Read(in).status()) == "BAD_POLICY");
+  CHECK(ReasonOf(Parse(in).status()) == "BAD_POLICY");
   v1::ResumeRequest resume;
   resume.mutable_wait_timeout()->set_seconds(-1);
-  CHECK(ReasonOf(Read(resume).status()) == "BAD_SIZE");
+  CHECK(ReasonOf(Parse(resume).status()) == "BAD_SIZE");
   in.Clear();
   in.mutable_drain_timeout()->set_nanos(-1);
-  CHECK(ReasonOf(Read(in).status()) == "BAD_SIZE");
+  CHECK(ReasonOf(Parse(in).status()) == "BAD_SIZE");
   in.mutable_drain_timeout()->set_seconds(int64_t(1) << 40);
-  CHECK(ReasonOf(Read(in).status()) == "BAD_SIZE");
+  CHECK(ReasonOf(Parse(in).status()) == "BAD_SIZE");
   in.mutable_drain_timeout()->set_seconds(0);
   in.mutable_drain_timeout()->set_nanos(0);
-  REQUIRE(Read(in).ok());
-  CHECK(ReasonOf(Check(*Read(in))) == "BAD_SIZE");
+  REQUIRE(Parse(in).ok());
+  CHECK(ReasonOf(Check(*Parse(in))) == "BAD_SIZE");
 }
 
 TEST_CASE("orders out of range are refused") {
@@ -161,20 +173,85 @@ TEST_CASE("a selector matches what all its fields match") {
   view.ledger->devices[3].used = 1;
   view.ledger->devices[3].uuid[0] = 0xab;
   v1::Selector in;
-  CHECK(Matches(Read(in), view));
+  CHECK(Matches(*Parse(in), view));
   in.add_pids(4);
-  CHECK_FALSE(Matches(Read(in), view));
+  CHECK_FALSE(Matches(*Parse(in), view));
   in.add_pids(5);
-  CHECK(Matches(Read(in), view));
+  CHECK(Matches(*Parse(in), view));
   in.set_job("b");
-  CHECK_FALSE(Matches(Read(in), view));
+  CHECK_FALSE(Matches(*Parse(in), view));
   in.set_job("a");
   in.add_ranks(0);
   in.add_gpu_uuids("GPU-ab000000-0000-0000-0000-000000000000");
-  CHECK(Matches(Read(in), view));
+  CHECK(Matches(*Parse(in), view));
   view.introduction.rank.reset();
-  CHECK_FALSE(Matches(Read(in), view));
+  CHECK_FALSE(Matches(*Parse(in), view));
   in.clear_ranks();
   in.set_role("actor");
-  CHECK_FALSE(Matches(Read(in), view));
+  CHECK_FALSE(Matches(*Parse(in), view));
+}
+
+TEST_CASE("tags are listed in any way, once each, and weight means weights") {
+  v1::PauseRequest in;
+  in.add_tags("kv_cache, weight");
+  in.add_tags(" weights\tkv_cache,,cuda_graph ");
+  (*in.mutable_tag_policies())["weight"] = v1::POLICY_DISK;
+  const auto order = Parse(in);
+  REQUIRE(order.ok());
+  CHECK(order->policies.only == std::vector<std::string>{"kv_cache", "weights", "cuda_graph"});
+  CHECK(order->policies.by_tag.at("weights") == wire::Policy::kDisk);
+  (*in.mutable_tag_policies())["weights"] = v1::POLICY_HOST;
+  CHECK(ReasonOf(Parse(in).status()) == "BAD_POLICY");
+  v1::PauseRequest none;
+  none.add_tags(" , ");
+  CHECK(ReasonOf(Parse(none).status()) == "UNKNOWN_TAG");
+}
+
+TEST_CASE("a group gives its processes, and of its policies what the request leaves open") {
+  Group rollout{"rollout", {}, {wire::Policy::kDisk, {{"kv_cache", wire::Policy::kDiscard}}}};
+  rollout.selector.role = "rollout";
+  const Groups groups({rollout});
+  const Caller caller;
+  v1::PauseRequest in;
+  in.mutable_selector()->set_group("rollout");
+  in.mutable_selector()->add_ranks(1);
+  const auto order = Read(in, {caller, groups});
+  REQUIRE(order.ok());
+  CHECK(order->policies.all == wire::Policy::kDisk);
+  CHECK(order->policies.by_tag.at("kv_cache") == wire::Policy::kDiscard);
+  ProcessView view;
+  view.introduction.role = "rollout";
+  view.introduction.rank = 1;
+  CHECK(Matches(order->selector, view));
+  view.introduction.rank = 2;
+  CHECK_FALSE(Matches(order->selector, view));
+  view.introduction = {};
+  view.introduction.rank = 1;
+  CHECK_FALSE(Matches(order->selector, view));
+
+  in.set_policy(v1::POLICY_HOST);
+  (*in.mutable_tag_policies())["kv_cache"] = v1::POLICY_KEEP;
+  const auto other = Read(in, {caller, groups});
+  CHECK(other->policies.all == wire::Policy::kHost);
+  CHECK(other->policies.by_tag.at("kv_cache") == wire::Policy::kKeep);
+  in.mutable_selector()->set_group("nobody");
+  const auto unknown = Read(in, {caller, groups}).status();
+  CHECK(ReasonOf(unknown) == "NO_GROUP");
+  CHECK(MetadataOf(unknown)["known_groups"] == "rollout");
+}
+
+TEST_CASE("a group is written as it was read, and none selects another") {
+  v1::Group in;
+  in.set_name("actor");
+  in.mutable_selector()->set_job("rl");
+  in.mutable_selector()->add_ranks(3);
+  in.set_policy(v1::POLICY_AUTO);
+  (*in.mutable_tag_policies())["grad_buffer"] = v1::POLICY_DISCARD;
+  const auto group = Read(in, "uid 1");
+  REQUIRE(group.ok());
+  v1::Group out;
+  Write(*group, &out);
+  CHECK(out.SerializeAsString() == in.SerializeAsString());
+  in.mutable_selector()->set_group("other");
+  CHECK(ReasonOf(Read(in, "uid 1").status()) == "BAD_SELECTOR");
 }

@@ -2,6 +2,7 @@
 #include "daemon/transition.h"
 
 #include <catch2/catch.hpp>
+#include <thread>
 
 #include "daemon/status.h"
 #include "tests/unit/daemon/wired_group.h"
@@ -183,4 +184,50 @@ TEST_CASE("a reply with an impossible state is an error of that shim") {
   stale.state = 99;
   wired.process()->Deliver(nullptr, stale);
   CHECK_FALSE(round->WaitAll(Deadline::InMs(50)));
+}
+
+TEST_CASE("a pause that is cancelled while it drains or moves ends with everybody running") {
+  for (const Type hangs : {Type::kPrepare, Type::kCommit}) {
+    Group group({20'000, 20'000, 2000});
+    group.shim(1).On(hangs, Act::kHang);
+    Course course({"7", "uid 1", "", 0});
+    Transition transition(group.members, group.events, group.limits, 0, &course);
+    bool began = false;
+    std::thread canceller([&] {
+      const bool drains = hangs == Type::kPrepare;
+      began = group.shim(0).WaitFor(drains ? ProcessState::kPrepared : ProcessState::kPaused);
+      course.Cancel("uid 0");
+    });
+    absl::Status status = transition.Prepare({.drain_timeout_ns = 20'000'000'000});
+    if (hangs == Type::kCommit && status.ok()) status = transition.Commit(kToHost);
+    canceller.join();
+    CHECK(began);
+    CHECK(status.code() == absl::StatusCode::kCancelled);
+    CHECK(MetadataOf(status)["operation"] == "7");
+    CHECK(group.AllAre(ProcessState::kRunning));
+    CHECK_FALSE(MetadataOf(status).contains("paused_pids"));
+  }
+}
+
+TEST_CASE("a pause that is cancelled before its bytes move moves none") {
+  Group group;
+  Course course;
+  Transition transition(group.members, group.events, group.limits, 0, &course);
+  REQUIRE(transition.Prepare(kGate).ok());
+  course.Cancel("uid 0");
+  CHECK(ReasonOf(transition.Commit(kToHost)) == "CANCELLED");
+  CHECK(group.AllAre(ProcessState::kRunning));
+  for (size_t i = 0; i < 3; ++i) CHECK(group.shim(i).Count(Type::kCommit) == 0);
+}
+
+TEST_CASE("what has moved by the time somebody cancels stays, and is no failure") {
+  Group group;
+  Course course;
+  Transition transition(group.members, group.events, group.limits, 0, &course);
+  REQUIRE(transition.Prepare(kGate).ok());
+  REQUIRE(transition.Commit(kToHost).ok());
+  course.Cancel("uid 0");
+  CHECK(group.AllAre(ProcessState::kPaused));
+  Transition back(group.members, group.events, group.limits, 0, &course);
+  CHECK(back.Resume(false).ok());
 }

@@ -1,0 +1,76 @@
+// Sums up what the ledgers of an operation's processes say.
+#include "daemon/course.h"
+
+#include <algorithm>
+
+#include "daemon/status.h"
+#include "daemon/words.h"
+
+namespace parkade::daemon {
+
+void Course::Cancel(const std::string& who) {
+  const MutexLock lock(mu_);
+  if (who_cancelled_.empty()) who_cancelled_ = who;
+  cancelled_.store(true, std::memory_order_release);
+}
+
+absl::Status Course::Cancellation() const {
+  const MutexLock lock(mu_);
+  return Fail(absl::StatusCode::kCancelled, "CANCELLED", Cat("cancelled by ", who_cancelled_),
+              {{"operation", origin_.id}});
+}
+
+void Course::Concerns(const ProcessList& processes) {
+  std::vector<int> pids;
+  std::vector<Party> parties;
+  for (const auto& process : processes) {
+    pids.push_back(process->pid());
+    parties.push_back({process, IsOut(process->State())});
+  }
+  const MutexLock lock(mu_);
+  pids_ = std::move(pids);
+  parties_ = std::move(parties);
+}
+
+void Course::Moves() {
+  const MutexLock lock(mu_);
+  moves_since_ns_ = MonotonicNs();
+}
+
+void Course::Ends() {
+  const MutexLock lock(mu_);
+  parties_.clear();  // a process that ends needs to be kept no longer
+}
+
+std::vector<int> Course::pids() const {
+  const MutexLock lock(mu_);
+  return pids_;
+}
+
+std::optional<Course::Progress> Course::progress() const {
+  std::vector<Party> parties;
+  uint64_t since_ns;
+  {
+    const MutexLock lock(mu_);
+    if (moves_since_ns_ == 0 || parties_.empty()) return std::nullopt;
+    parties = parties_;
+    since_ns = moves_since_ns_;
+  }
+  Progress sum;
+  for (const Party& party : parties) {
+    const ProcessView view = party.process->View();
+    // Until it has begun, the figures there are those of the transition before.
+    const bool moves = view.ledger && view.ledger->op_id != 0;
+    const bool has_moved = view.ledger && IsOut(view.state) != party.was_out;
+    if (!moves && !has_moved) continue;
+    // A hostile ledger may claim any size; 2^56 is beyond every address.
+    const Bytes total = std::min<Bytes>(view.ledger->to_move_bytes, Bytes(1) << 56);
+    sum.total += total;
+    sum.done += std::min<Bytes>(view.ledger->moved_bytes, total);
+  }
+  const double seconds = double(MonotonicNs() - since_ns) / 1e9;
+  if (seconds > 0) sum.bytes_per_second = double(sum.done) / seconds;
+  return sum;
+}
+
+}  // namespace parkade::daemon
