@@ -18,6 +18,7 @@ namespace parkade::shim {
   X(device_get_uuid, cuDeviceGetUuid_v2)                                   \
   X(device_get_gpu_uuid, cuDeviceGetUuid)                                  \
   X(device_total_mem, cuDeviceTotalMem_v2)                                 \
+  X(device_can_access_peer, cuDeviceCanAccessPeer)                         \
   X(primary_ctx_retain, cuDevicePrimaryCtxRetain)                          \
   X(ctx_get_current, cuCtxGetCurrent)                                      \
   X(ctx_set_current, cuCtxSetCurrent)                                      \

@@ -89,22 +89,20 @@ void DeviceMemory::Remember(int device, bool posix_fd, bool rdma) {
   d.rdma = rdma;
 }
 
-void DeviceMemory::SetPeer(int owner, int user, bool allowed) {
+bool DeviceMemory::SetPeer(int owner, int user, Peer why, bool allowed) {
   MutexLock lock(mu_);
-  if (allowed) {
-    peers_.insert({owner, user});
-  } else {
-    peers_.erase({owner, user});
-  }
+  uint8_t& reasons = peers_[{owner, user}];
+  const bool before = reasons != 0;
+  reasons = uint8_t(allowed ? reasons | uint8_t(why) : reasons & ~uint8_t(why));
+  return before != (reasons != 0);
 }
 
 CUresult DeviceMemory::SetAccess(CUdeviceptr at, Bytes bytes, int device) {
   std::vector<int> users{device};
   {
     MutexLock lock(mu_);
-    for (auto it = peers_.lower_bound({device, 0}); it != peers_.end() && it->first == device;
-         ++it) {
-      users.push_back(it->second);
+    for (const auto& [pair, reasons] : peers_) {
+      if (pair.first == device && reasons != 0) users.push_back(pair.second);
     }
   }
   std::vector<CUmemAccessDesc> access;

@@ -6,7 +6,6 @@
 
 #include <cstdint>
 #include <map>
-#include <set>
 #include <utility>
 
 #include "common/mutex.h"
@@ -60,9 +59,14 @@ class DeviceMemory {
   // The same at every place, whatever the driver says to one of them.
   void UnmapAll(const Range& range, const Piece& piece);
 
-  // From now on `user` may use memory of device `owner` too, or no longer; says nothing to the
-  // driver.
-  void SetPeer(int owner, int user, bool allowed);
+  // Why one device may use memory of another.
+  enum class Peer : uint8_t {
+    kEnabled = 1,  // the application has enabled peer access
+    kCopies = 2,   // to copy it, which native memory needs no leave for
+  };
+  // From now on `user` may use memory of device `owner` for this reason too, or no longer; says
+  // nothing to the driver. Whether that changes what it may.
+  bool SetPeer(int owner, int user, Peer why, bool allowed);
 
   // Gives a range of the heap's own, of which device and bytes are set, its base and its pieces:
   // reserved, created, mapped, accessible. On an error nothing is left and the range is as before.
@@ -81,7 +85,8 @@ class DeviceMemory {
   const bool rdma_;
   Mutex mu_;  // innermost
   std::map<int, Device> devices_ GUARDED_BY(mu_);
-  std::set<std::pair<int, int>> peers_ GUARDED_BY(mu_);  // owner and user
+  // By owner and user, the reasons.
+  std::map<std::pair<int, int>, uint8_t> peers_ GUARDED_BY(mu_);
 };
 
 }  // namespace parkade::shim

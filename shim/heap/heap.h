@@ -101,7 +101,10 @@ class Heap {
 
   // Peer access of `user` to memory of device `owner` was enabled or disabled: the driver does it
   // for memory of its own, this for the heap's. Application threads, gate entered.
-  CUresult SetPeer(int owner, int user, bool allowed);
+  CUresult SetPeer(int owner, int user, DeviceMemory::Peer why, bool allowed);
+  // Lets `user`, which can, copy memory of device `owner`. False: the driver refuses. Application
+  // threads, gate entered.
+  bool OpenForCopies(int owner, int user);
 
   // The context has been destroyed or reset, for which the driver has waited for its work: frees
   // what was made under it. Application threads.
@@ -207,6 +210,7 @@ class Heap {
   DeviceMemory memory_;
   VirtualMemory virtual_memory_;
 
+  Mutex opening_mu_;  // while memory is opened for copies, so that who comes second finds it open
   Mutex showing_mu_;  // while the ledger is told who is held; mu_ and the ledger's come after it
   mutable Mutex mu_;  // innermost: nothing is called, copied or waited for while it is held
   std::map<CUdeviceptr, std::unique_ptr<Range>> ranges_ GUARDED_BY(mu_);

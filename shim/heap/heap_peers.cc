@@ -4,9 +4,16 @@
 
 namespace parkade::shim {
 
-CUresult Heap::SetPeer(int owner, int user, bool allowed) {
+bool Heap::OpenForCopies(int owner, int user) {
+  MutexLock opening(opening_mu_);
+  if (SetPeer(owner, user, DeviceMemory::Peer::kCopies, true) == CUDA_SUCCESS) return true;
+  (void)SetPeer(owner, user, DeviceMemory::Peer::kCopies, false);
+  return false;
+}
+
+CUresult Heap::SetPeer(int owner, int user, DeviceMemory::Peer why, bool allowed) {
   // First what comes: memory made meanwhile is then either here or made with it.
-  memory_.SetPeer(owner, user, allowed);
+  if (!memory_.SetPeer(owner, user, why, allowed)) return CUDA_SUCCESS;
   struct Span {
     CUdeviceptr base;
     Bytes bytes;

@@ -12,7 +12,7 @@
 namespace parkade::shim {
 
 // What a wrapper does; see shim/hooks/policy.txt.
-enum class Policy : uint8_t { kForward, kWait, kQuery, kGate, kFree, kTrack, kCustom };
+enum class Policy : uint8_t { kForward, kWait, kQuery, kGate, kCopy, kFree, kTrack, kCustom };
 
 const char* NameOf(Entry entry);
 Policy PolicyOf(Entry entry);

@@ -13,7 +13,7 @@ import re
 import subprocess
 import sys
 
-POLICIES = ("forward", "wait", "query", "gate", "free", "track", "custom")
+POLICIES = ("forward", "wait", "query", "gate", "copy", "free", "track", "custom")
 
 # With this macro cuda.h declares every exported name, old versions and per-thread forms included.
 ALL_NAMES = "#define __CUDA_API_VERSION_INTERNAL\n#define __CUDA_API_VERSION_INTERNAL_ODR\n"
@@ -165,12 +165,13 @@ def write_entries(out, prototypes, versions, rules, graphics, toolkit):
 
 def wrapper(prototype, rule):
     name = prototype.name
-    call = {"gate": "Gated", "free": "Freed", "track": "Tracked"}.get(rule.policy, "Forward")
+    call = {"gate": "Gated", "copy": "Copied", "free": "Freed", "track": "Tracked"}.get(rule.policy, "Forward")
     template = f"decltype({name})"
     args = [f"Entry::{name}", *prototype.args]
+    if rule.policy in ("copy", "custom"):
+        args.insert(1, "__builtin_return_address(0)")
     if rule.policy == "custom":
         call, template = "Custom", f"decltype({name}), {rule.handler}"
-        args.insert(1, "__builtin_return_address(0)")
     return [f"CUresult {name}({prototype.params}) {{",
             f"  return {call}<{template}>({', '.join(args)});",
             "}"]

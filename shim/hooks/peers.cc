@@ -19,7 +19,7 @@ CUresult Follow(const void* caller, CUcontext peer, bool allowed) {
     if (current.status() != CUDA_SUCCESS) return CUDA_SUCCESS;
     if (parts->driver.ctx_get_device(&owner) != CUDA_SUCCESS) return CUDA_SUCCESS;
   }
-  return parts->heap.SetPeer(owner, user, allowed);
+  return parts->heap.SetPeer(owner, user, DeviceMemory::Peer::kEnabled, allowed);
 }
 
 }  // namespace

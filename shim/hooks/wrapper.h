@@ -2,6 +2,7 @@
 #pragma once
 
 #include "shim/hooks/call.h"
+#include "shim/hooks/copies.h"
 #include "shim/hooks/counts.h"
 #include "shim/hooks/entries.h"
 #include "shim/hooks/gate_pass.h"
@@ -24,6 +25,17 @@ inline CUresult Gated(Entry entry, Args... args) {
   const GatePass pass;
   if (!pass) return kNoPass;
   return Forward<F>(entry, args...);
+}
+
+template <typename F, typename... Args>
+inline CUresult Copied(Entry entry, const void* caller, Args... args) {
+  const GatePass pass;
+  if (!pass) return kNoPass;
+  const CUresult result = Forward<F>(entry, args...);
+  if (result != CUDA_ERROR_INVALID_VALUE) return result;
+  CopyEnds ends;
+  (ends.Add(args), ...);
+  return OpenToDevices(caller, ends) ? Forward<F>(entry, args...) : result;
 }
 
 template <typename F, typename... Args>

@@ -47,8 +47,10 @@ bool Exact(const std::map<Address, Mapping>& mappings, Address at, Bytes bytes) 
   return false;
 }
 
-bool Allows(const Mapping& mapping, bool write) {
-  for (const uint8_t flags : mapping.access) {
+bool Allows(const Mapping& mapping, bool write, int gpu) {
+  for (int i = 0; i < kMaxGpus; ++i) {
+    if (gpu != AddressSpace::kAnyGpu && i != gpu) continue;
+    const uint8_t flags = mapping.access[size_t(i)];
     if (flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE) return true;
     if (!write && flags == CU_MEM_ACCESS_FLAGS_PROT_READ) return true;
   }
@@ -183,9 +185,9 @@ CUresult AddressSpace::SetAccess(Address at, Bytes bytes, const CUmemAccessDesc*
     Mapping& mapping = i->second;
     for (size_t n = 0; n < count; ++n)
       mapping.access[size_t(access[n].location.id)] = uint8_t(access[n].flags);
-    const int protection = Allows(mapping, true)    ? PROT_READ | PROT_WRITE
-                           : Allows(mapping, false) ? PROT_READ
-                                                    : PROT_NONE;
+    const int protection = Allows(mapping, true, kAnyGpu)    ? PROT_READ | PROT_WRITE
+                           : Allows(mapping, false, kAnyGpu) ? PROT_READ
+                                                             : PROT_NONE;
     mprotect(Pointer(i->first), mapping.bytes, protection);
   }
   return CUDA_SUCCESS;
@@ -222,7 +224,7 @@ std::optional<AddressSpace::Found> AddressSpace::Find(Address at) {
   return found;
 }
 
-AddressSpace::Touch AddressSpace::Check(Address at, Bytes bytes, bool write) {
+AddressSpace::Touch AddressSpace::Check(Address at, Bytes bytes, bool write, int gpu) {
   MutexLock lock(mu_);
   Entry* entry = Holder(at);
   if (entry == nullptr) return Overlaps(at, bytes) ? Touch::kFault : Touch::kUnknown;
@@ -234,7 +236,7 @@ AddressSpace::Touch AddressSpace::Check(Address at, Bytes bytes, bool write) {
   auto i = entry->mappings.upper_bound(at);
   if (i != entry->mappings.begin()) --i;
   for (; i != entry->mappings.end() && i->first <= next; ++i) {
-    if (next - i->first >= i->second.bytes || !Allows(i->second, write)) return Touch::kFault;
+    if (next - i->first >= i->second.bytes || !Allows(i->second, write, gpu)) return Touch::kFault;
     next = i->first + i->second.bytes;
     if (next - at >= bytes) return Touch::kFine;
   }

@@ -89,7 +89,9 @@ class AddressSpace {
     kUnknown,  // no memory the driver knows: plain host memory, or nothing at all
     kFault,    // the driver's, but not mapped or without access
   };
-  Touch Check(Address at, Bytes bytes, bool write);
+  // As `gpu` sees it, kAnyGpu: as some GPU does.
+  static constexpr int kAnyGpu = -1;
+  Touch Check(Address at, Bytes bytes, bool write, int gpu = kAnyGpu);
 
  private:
   struct Entry {

@@ -26,6 +26,10 @@ struct Context {
       MutexLock lock(mu_);
       return peers_.erase(peer) != 0;
     }
+    bool Has(CUcontext peer) {
+      MutexLock lock(mu_);
+      return peers_.contains(peer);
+    }
 
    private:
     Mutex mu_;

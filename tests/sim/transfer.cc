@@ -56,9 +56,9 @@ void FillPiece(void* at, Bytes bytes, uint32_t value, Bytes unit_bytes) {
 
 }  // namespace
 
-CUresult CheckArea(const Area& area, Bytes width, Bytes rows, Wanted wanted, bool write) {
+CUresult CheckArea(const Area& area, Bytes width, Bytes rows, Wanted wanted, bool write, int gpu) {
   for (Bytes row = 0; row < rows && width != 0; ++row) {
-    const auto touch = Sim().addresses.Check(area.base + row * area.pitch, width, write);
+    const auto touch = Sim().addresses.Check(area.base + row * area.pitch, width, write, gpu);
     if (touch == AddressSpace::Touch::kFault || area.base == 0 ||
         (touch == AddressSpace::Touch::kUnknown && wanted == Wanted::kDevice))
       return CUDA_ERROR_INVALID_VALUE;

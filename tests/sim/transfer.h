@@ -22,9 +22,11 @@ struct Copy {
 };
 
 // What a call can see of an area before its work is submitted: INVALID_VALUE when device memory in
-// it cannot be touched, or when it is not device memory where that is wanted.
+// it cannot be touched, or when it is not device memory where that is wanted. Virtual memory is
+// seen as `gpu` may; native memory can be copied whichever GPU's context is current (580).
 enum class Wanted { kDevice, kAny };
-CUresult CheckArea(const Area& area, Bytes width, Bytes rows, Wanted wanted, bool write);
+CUresult CheckArea(const Area& area, Bytes width, Bytes rows, Wanted wanted, bool write,
+                   int gpu = AddressSpace::kAnyGpu);
 
 // ILLEGAL_ADDRESS when either side is device memory that cannot be touched. On a stream's thread.
 CUresult RunCopy(const Copy& copy);

@@ -1,4 +1,6 @@
 // cuMemcpy*: copies between host and device, flat and in rows.
+#include <optional>
+
 #include "tests/sim/driver.h"
 #include "tests/sim/transfer.h"
 
@@ -15,26 +17,28 @@ bool IsPinnedHost(Address at) {
          (found->range.kind == RangeKind::kPinned || found->range.kind == RangeKind::kRegistered);
 }
 
-CUresult Check(const Copy& copy, Side to, Side from) {
+CUresult Check(const Copy& copy, Side to, Side from, int gpu) {
   auto wanted = [](Side side) { return side == Side::kDevice ? Wanted::kDevice : Wanted::kAny; };
-  if (auto r = CheckArea(copy.to, copy.width, copy.rows, wanted(to), true); r != CUDA_SUCCESS)
+  if (auto r = CheckArea(copy.to, copy.width, copy.rows, wanted(to), true, gpu); r != CUDA_SUCCESS)
     return r;
-  return CheckArea(copy.from, copy.width, copy.rows, wanted(from), false);
+  return CheckArea(copy.from, copy.width, copy.rows, wanted(from), false, gpu);
 }
 
 Task TaskOf(const Copy& copy) {
   return [copy] { return RunCopy(copy); };
 }
 
-CUresult Sync(Context& context, const Copy& copy, Side to, Side from) {
-  if (auto r = Check(copy, to, from); r != CUDA_SUCCESS) return r;
+// `gpu`: whose view of virtual memory counts; the current context's unless the call names contexts.
+CUresult Sync(Context& context, const Copy& copy, Side to, Side from, std::optional<int> gpu = {}) {
+  if (auto r = Check(copy, to, from, gpu.value_or(context.gpu)); r != CUDA_SUCCESS) return r;
   return RunToEnd(context, TaskOf(copy));
 }
 
 // A copy with pageable memory is staged by the driver, which reads or writes that memory before the
 // call returns.
-CUresult Async(Context& context, const Copy& copy, Side to, Side from, CUstream handle) {
-  if (auto r = Check(copy, to, from); r != CUDA_SUCCESS) return r;
+CUresult Async(Context& context, const Copy& copy, Side to, Side from, CUstream handle,
+               std::optional<int> gpu = {}) {
+  if (auto r = Check(copy, to, from, gpu.value_or(context.gpu)); r != CUDA_SUCCESS) return r;
   std::shared_ptr<Stream> stream;
   if (auto r = FindStream(context, handle, &stream); r != CUDA_SUCCESS) return r;
   bool captured = false;
@@ -113,7 +117,8 @@ CUresult cuMemcpy(CUdeviceptr to, CUdeviceptr from, size_t bytes) {
 
 CUresult cuMemcpyPeer(CUdeviceptr to, CUcontext, CUdeviceptr from, CUcontext, size_t bytes) {
   return CallIn<"cuMemcpyPeer">([&](Context& context) {
-    return Sync(context, Flat(to, from, bytes), Side::kDevice, Side::kDevice);
+    return Sync(context, Flat(to, from, bytes), Side::kDevice, Side::kDevice,
+                AddressSpace::kAnyGpu);
   });
 }
 
@@ -146,7 +151,8 @@ CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream 
 CUresult cuMemcpyPeerAsync(CUdeviceptr to, CUcontext, CUdeviceptr from, CUcontext, size_t bytes,
                            CUstream stream) {
   return CallIn<"cuMemcpyPeerAsync">([&](Context& context) {
-    return Async(context, Flat(to, from, bytes), Side::kDevice, Side::kDevice, stream);
+    return Async(context, Flat(to, from, bytes), Side::kDevice, Side::kDevice, stream,
+                 AddressSpace::kAnyGpu);
   });
 }
 

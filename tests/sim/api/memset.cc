@@ -15,10 +15,15 @@ struct Fill {
   Bytes unit_bytes = 1;
 };
 
-CUresult Check(const Fill& fill) {
+// Only memory that the context's kernels may write (580).
+CUresult Check(Context& context, const Fill& fill) {
   if (fill.to.base % fill.unit_bytes != 0 || fill.to.pitch % fill.unit_bytes != 0)
     return CUDA_ERROR_INVALID_VALUE;
-  return CheckArea(fill.to, fill.width, fill.rows, Wanted::kDevice, true);
+  const auto found = Sim().addresses.Find(fill.to.base);
+  if (found && found->range.kind == RangeKind::kNative && found->range.gpu != context.gpu &&
+      !context.peers.Has(found->range.context))
+    return CUDA_ERROR_INVALID_VALUE;
+  return CheckArea(fill.to, fill.width, fill.rows, Wanted::kDevice, true, context.gpu);
 }
 
 Task TaskOf(const Fill& fill) {
@@ -33,14 +38,15 @@ CUresult Async(Context& context, const Fill& fill, CUstream handle) {
   }
   // Into a graph a fill goes unchecked (580).
   if (seen.status != CU_STREAM_CAPTURE_STATUS_ACTIVE) {
-    if (auto r = Check(fill); r != CUDA_SUCCESS) return r;
+    Context& own = stream != nullptr ? stream->context : context;
+    if (auto r = Check(own, fill); r != CUDA_SUCCESS) return r;
   }
   return Enqueue(context, handle, CU_GRAPH_NODE_TYPE_MEMSET, TaskOf(fill));
 }
 
 // The synchronous form is a legacy-stream call.
 CUresult Sync(Context& context, const Fill& fill) {
-  if (auto r = Check(fill); r != CUDA_SUCCESS) return r;
+  if (auto r = Check(context, fill); r != CUDA_SUCCESS) return r;
   return RunToEnd(context, TaskOf(fill));
 }
 

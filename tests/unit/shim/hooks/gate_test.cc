@@ -92,7 +92,8 @@ TEST_CASE("every form of every name is the same wrapper by all routes") {
 }
 
 TEST_CASE("no name is left out") {
-  const size_t gated = EntriesWith({Policy::kGate, Policy::kFree, Policy::kTrack}).size();
+  const size_t gated =
+      EntriesWith({Policy::kGate, Policy::kCopy, Policy::kFree, Policy::kTrack}).size();
   const size_t passing = EntriesWith({Policy::kForward, Policy::kWait, Policy::kQuery}).size();
   const size_t custom = EntriesWith({Policy::kCustom}).size();
   std::printf(
@@ -104,7 +105,7 @@ TEST_CASE("no name is left out") {
 }
 
 TEST_CASE("every name that submits work waits at a closed gate and goes on when it opens") {
-  const auto gated = EntriesWith({Policy::kGate, Policy::kFree, Policy::kTrack});
+  const auto gated = EntriesWith({Policy::kGate, Policy::kCopy, Policy::kFree, Policy::kTrack});
   REQUIRE(parkade_test_close_gate(1000) == 0);
   for (size_t first = 0; first < gated.size(); first += 40) {
     const size_t last = std::min(gated.size(), first + 40);
