@@ -14,10 +14,10 @@ GIB = 1 << 30
 
 
 def fits():
-    """Half of what the host can give, 64 GiB at most: the pool and what the kernel wants beside it."""
+    """Half of what the host can give, 100 GiB at most: the pool and what the kernel wants beside it."""
     with open("/proc/meminfo", encoding="ascii") as lines:
         available = next(int(line.split()[1]) << 10 for line in lines if line.startswith("MemAvailable"))
-    return min(64 * GIB, available // 2 // GIB * GIB)
+    return min(100 * GIB, available // 2 // GIB * GIB)
 
 
 def ask(app, words):
@@ -28,7 +28,7 @@ def ask(app, words):
 def run(node):
     if not harness.ON_CARD:
         raise harness.Skip("tests/node/lifetimes does this with the simulated GPU's memory")
-    size = min(fits(), node.gpu_free() // 2 // GIB * GIB)
+    size = min(fits(), node.gpu_free() * 3 // 4 // GIB * GIB)
     if size < 8 * GIB:
         raise harness.Skip(f"{size >> 30} GiB are too few to tell")
     node.start_daemon()
