@@ -7,10 +7,7 @@
 //   shim    -> daemon   Want, when an allocation found no room; daemon -> shim  Holders, with its
 //   op_id
 //
-// And between two shims, on the exporter's own socket (shim/ipc), one connection for each import:
-//
-//   importer -> exporter   ShareOpen or ShareNote, with an op_id of the importer's
-//   exporter -> importer   ShareGrant and SharePieces (+ descriptors), or ShareNote, with its op_id
+// Those between two shims are in wire_share.h.
 //
 // Every message starts with a Header and has its type's exact size. The receiver copies the packet
 // and checks both (Channel::Receive), then reads enums through the Is...() functions; fields that
@@ -22,35 +19,10 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "proto/wire_header.h"
+#include "proto/wire_share.h"
+
 namespace parkade::wire {
-
-// Both sides send their version and the oldest they accept; each refuses what is older than that.
-constexpr uint32_t kVersion = 2;
-constexpr uint32_t kOldestAccepted = 2;
-constexpr uint32_t kMagic = 0x4b52'4150;  // "PARK"
-
-constexpr size_t kMaxTags = 16;     // tags with a policy of their own in one Commit
-constexpr size_t kMaxFiles = 8;     // scratch files in one Commit, one per striped directory
-constexpr size_t kMaxDevices = 16;  // GPUs of one process
-
-enum class Type : uint32_t {
-  kHello = 1,
-  kWelcome = 2,
-  kRefusal = 3,
-  kPrepare = 4,
-  kCommit = 5,
-  kAbort = 6,
-  kResume = 7,
-  kReleaseHost = 8,
-  kReply = 9,
-  kLetThrough = 10,
-  kWant = 11,
-  kHolders = 12,
-  kShareOpen = 20,
-  kShareGrant = 21,
-  kSharePieces = 22,
-  kShareNote = 23,
-};
 
 // What pause does with a tag's bytes.
 enum class Policy : uint32_t { kHost = 1, kDisk = 2, kAuto = 3, kDiscard = 4, kKeep = 5 };
@@ -88,15 +60,6 @@ enum class ProcessState : uint32_t {
   kFailed = 8,       // the context is lost (sticky CUDA error); nothing can be moved
 };
 constexpr bool IsProcessState(uint32_t v) { return v >= 1 && v <= 8; }
-
-struct Header {
-  uint32_t magic;
-  Type type;      // unread until SizeOf() knows it
-  uint32_t size;  // of the whole message, this header included
-  uint32_t zero;
-  uint64_t op_id;  // chosen by the daemon, repeated in the Reply; 0 in Hello, Welcome, Refusal
-};
-static_assert(sizeof(Header) == 24);
 
 struct Hello {
   Header header;
@@ -253,58 +216,6 @@ struct Holders {
   char text[256];
 };
 static_assert(std::is_trivially_copyable_v<Holders> && sizeof(Holders) == 280);
-
-// An importer asks for an allocation that a token names. The exporter's memory stays where it is
-// for as long as the connection lasts, or until the importer has said kLetGo.
-struct ShareOpen {
-  Header header;
-  uint32_t version;
-  uint32_t zero;
-  uint64_t base;    // device address in the exporter
-  uint64_t number;  // LedgerRecord::number
-};
-static_assert(sizeof(ShareOpen) == 48);
-
-// The answer, once the bytes are in HBM: a process that is paused answers when it has resumed.
-struct ShareGrant {
-  Header header;
-  int32_t cuda;            // CUresult; not 0: nothing follows
-  uint32_t piece_count;    // physical handles behind the range, in order, without gaps
-  uint64_t range_bytes;    // all of them
-  uint64_t offset;         // of the allocation in the range
-  uint64_t bytes;          // of the allocation
-  unsigned char uuid[16];  // of the device
-};
-static_assert(sizeof(ShareGrant) == 72);
-
-constexpr size_t kMaxPieces = kMaxFiles;  // descriptors in one SharePieces
-
-struct SharePieces {
-  Header header;
-  uint32_t count;  // 1..kMaxPieces, one descriptor each
-  uint32_t zero;
-  uint64_t bytes[kMaxPieces];
-};
-static_assert(sizeof(SharePieces) == 96);
-
-// What importer and exporter tell each other around a pause of both, so that memory which is
-// mapped twice leaves HBM too.
-enum class ShareWord : uint32_t {
-  kPrepared = 1,  // importer: my gate is closed and my work done; answered kYes
-  kRunning = 2,   // importer: it is open again
-  kMayLetGo = 3,  // importer: do you pause as well? answered kYes or kNo
-  kLetGo = 4,     // importer: I have unmapped it; answered kYes. ShareOpen takes it back
-  kYes = 5,
-  kNo = 6,
-};
-constexpr bool IsShareWord(uint32_t v) { return v >= 1 && v <= 6; }
-
-struct ShareNote {
-  Header header;
-  uint32_t word;  // ShareWord
-  uint32_t zero;
-};
-static_assert(sizeof(ShareNote) == 32);
 
 constexpr size_t kMaxMessage = sizeof(Commit);
 

@@ -1,0 +1,46 @@
+// What every message on the wire begins with, and the versions and limits that both sides hold.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace parkade::wire {
+
+// Both sides send their version and the oldest they accept; each refuses what is older than that.
+constexpr uint32_t kVersion = 2;
+constexpr uint32_t kOldestAccepted = 2;
+constexpr uint32_t kMagic = 0x4b52'4150;  // "PARK"
+
+constexpr size_t kMaxTags = 16;     // tags with a policy of their own in one Commit
+constexpr size_t kMaxFiles = 8;     // scratch files in one Commit, one per striped directory
+constexpr size_t kMaxDevices = 16;  // GPUs of one process
+
+enum class Type : uint32_t {
+  kHello = 1,
+  kWelcome = 2,
+  kRefusal = 3,
+  kPrepare = 4,
+  kCommit = 5,
+  kAbort = 6,
+  kResume = 7,
+  kReleaseHost = 8,
+  kReply = 9,
+  kLetThrough = 10,
+  kWant = 11,
+  kHolders = 12,
+  kShareOpen = 20,
+  kShareGrant = 21,
+  kSharePieces = 22,
+  kShareNote = 23,
+};
+
+struct Header {
+  uint32_t magic;
+  Type type;      // unread until SizeOf() knows it
+  uint32_t size;  // of the whole message, this header included
+  uint32_t zero;
+  uint64_t op_id;  // chosen by the daemon, repeated in the Reply; 0 in Hello, Welcome, Refusal
+};
+static_assert(sizeof(Header) == 24);
+
+}  // namespace parkade::wire
