@@ -99,6 +99,8 @@ int RunCommandLine(std::vector<std::string> arguments, Terminal& terminal) {
   AddShow(app, context);
   AddPause(app, context);
   AddResume(app, context);
+  AddHandoff(app, context);
+  AddWaitFree(app, context);
   AddWatch(app, context);
   AddOps(app, context);
   AddCancel(app, context);

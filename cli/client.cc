@@ -186,6 +186,14 @@ absl::StatusOr<v1::ResumeResponse> Client::Resume(const v1::ResumeRequest& reque
   return wire_->Call(&v1::Control::Stub::Resume, request, kTransition);
 }
 
+absl::StatusOr<v1::HandoffResponse> Client::Handoff(const v1::HandoffRequest& request) {
+  return wire_->Call(&v1::Control::Stub::Handoff, request, kTransition);
+}
+
+absl::StatusOr<v1::WaitFreeResponse> Client::WaitFree(const v1::WaitFreeRequest& request) {
+  return wire_->Call(&v1::Control::Stub::WaitFree, request, kTransition);
+}
+
 absl::StatusOr<v1::ListOperationsResponse> Client::ListOperations(
     const v1::ListOperationsRequest& request) {
   return wire_->Call(&v1::Control::Stub::ListOperations, request, kQuestion);

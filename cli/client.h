@@ -34,8 +34,8 @@ class Client {
  public:
   // Connects at the first call, to control.sock in the runtime directory or to the address; what is
   // wrong with either (see EndpointOf) every call answers. Calls last as long as
-  // --timeout says, else 10 s for questions and 30 min for transitions, their cancelling and gc; a
-  // watch has no end.
+  // --timeout says, else 10 s for questions and 30 min for transitions, their cancelling, waits for
+  // free memory and gc; a watch has no end.
   explicit Client(const Globals& globals);
   ~Client();
 
@@ -44,6 +44,8 @@ class Client {
   absl::StatusOr<v1::GetNodeResponse> GetNode();
   absl::StatusOr<v1::PauseResponse> Pause(const v1::PauseRequest& request);
   absl::StatusOr<v1::ResumeResponse> Resume(const v1::ResumeRequest& request);
+  absl::StatusOr<v1::HandoffResponse> Handoff(const v1::HandoffRequest& request);
+  absl::StatusOr<v1::WaitFreeResponse> WaitFree(const v1::WaitFreeRequest& request);
   absl::StatusOr<v1::ListOperationsResponse> ListOperations(
       const v1::ListOperationsRequest& request);
   absl::StatusOr<v1::Operation> CancelOperation(const v1::CancelOperationRequest& request);

@@ -18,6 +18,7 @@ struct Hint {
 // Where the daemon's own message does not say what to do.
 constexpr Hint kHints[] = {
     {"NO_PROCESS", "`parkade ps` lists what can be paused"},
+    {"NOT_INSTRUMENTED", "what is to be paused has to be started so"},
     {"UNKNOWN_TAG", "`parkade show PID` lists the tags of a process"},
     {"BUSY", "`parkade watch` shows what it is doing"},
     {"STALE_EPOCH", "another controller has taken over"},

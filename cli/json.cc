@@ -109,7 +109,38 @@ Json ToJson(const v1::TransitionResult& result) {
     json["gpus"].push_back(Json{{"uuid", gpu.uuid()},
                                 {"free_before_bytes", gpu.free_before_bytes()},
                                 {"free_after_bytes", gpu.free_after_bytes()},
-                                {"expected_bytes", gpu.expected_bytes()}});
+                                {"expected_bytes", gpu.expected_bytes()},
+                                {"peak_bytes", gpu.peak_bytes()},
+                                {"allowed_bytes", gpu.allowed_bytes()}});
+  }
+  return json;
+}
+
+Json ToJson(const v1::Failure& failure) {
+  return {{"code", failure.code()},
+          {"reason", failure.reason()},
+          {"message", failure.message()},
+          {"metadata", failure.metadata()}};
+}
+
+Json ToJson(const v1::ProcessForecast& process) {
+  Json json{{"pid", process.pid()},
+            {"already", process.already()},
+            {"tags", Json::array()},
+            {"gpus", Json::array()},
+            {"host_bytes", process.host_bytes()},
+            {"disk_bytes", process.disk_bytes()},
+            {"new_host_bytes", process.new_host_bytes()}};
+  for (const auto& tag : process.tags()) {
+    json["tags"].push_back(Json{{"tag", tag.tag()},
+                                {"policy", PolicyName(tag.policy())},
+                                {"host_bytes", tag.host_bytes()},
+                                {"disk_bytes", tag.disk_bytes()},
+                                {"discarded_bytes", tag.discarded_bytes()},
+                                {"kept_bytes", tag.kept_bytes()}});
+  }
+  for (const auto& gpu : process.gpus()) {
+    json["gpus"].push_back(Json{{"uuid", gpu.uuid()}, {"needed_bytes", gpu.needed_bytes()}});
   }
   return json;
 }
@@ -130,13 +161,7 @@ Json ToJson(const v1::Operation& operation) {
       {"results", Json::array()},
       {"failure", nullptr}};
   for (const auto& result : operation.results()) json["results"].push_back(ToJson(result));
-  if (operation.has_failure()) {
-    const v1::Failure& failure = operation.failure();
-    json["failure"] = {{"code", failure.code()},
-                       {"reason", failure.reason()},
-                       {"message", failure.message()},
-                       {"metadata", failure.metadata()}};
-  }
+  if (operation.has_failure()) json["failure"] = ToJson(operation.failure());
   return json;
 }
 
@@ -213,6 +238,24 @@ std::string GroupsJson(const v1::ListGroupsResponse& response) {
 std::string OperationsJson(const google::protobuf::RepeatedPtrField<v1::Operation>& operations) {
   Json json{{"schema_version", kSchemaVersion}, {"operations", Json::array()}};
   for (const auto& operation : operations) json["operations"].push_back(ToJson(operation));
+  return Dump(json, 2);
+}
+
+std::string ForecastJson(const v1::Forecast& forecast) {
+  Json json{{"schema_version", kSchemaVersion},
+            {"processes", Json::array()},
+            {"refusals", Json::array()},
+            {"seconds", forecast.seconds() > 0 ? Json(forecast.seconds()) : Json()}};
+  for (const auto& process : forecast.processes()) json["processes"].push_back(ToJson(process));
+  for (const auto& refusal : forecast.refusals()) json["refusals"].push_back(ToJson(refusal));
+  return Dump(json, 2);
+}
+
+std::string FreeJson(const v1::WaitFreeResponse& response) {
+  const Json json{{"schema_version", kSchemaVersion},
+                  {"free_bytes", response.free_bytes()},
+                  {"booked_bytes", response.booked_bytes()},
+                  {"waited_seconds", response.waited_seconds()}};
   return Dump(json, 2);
 }
 

@@ -18,6 +18,8 @@ std::string ResultsJson(const google::protobuf::RepeatedPtrField<v1::TransitionR
 std::string GarbageJson(const v1::CollectGarbageResponse& response, bool dry_run);
 std::string GroupsJson(const v1::ListGroupsResponse& response);
 std::string OperationsJson(const google::protobuf::RepeatedPtrField<v1::Operation>& operations);
+std::string ForecastJson(const v1::Forecast& forecast);
+std::string FreeJson(const v1::WaitFreeResponse& response);
 std::string EventJson(const v1::Event& event);
 
 }  // namespace parkade::cli

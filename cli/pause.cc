@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "cli/client.h"
 #include "cli/error.h"
+#include "cli/forecast.h"
 #include "cli/interrupt.h"
 #include "cli/progress.h"
 #include "cli/read.h"
@@ -32,6 +33,7 @@ struct PauseOptions {
   std::string on_exported;
   uint64_t epoch = 0;
   std::string request_id;
+  bool dry_run = false;
 };
 
 bool MayUseDisk(v1::Policy policy) {
@@ -105,6 +107,7 @@ absl::StatusOr<v1::PauseRequest> MakeRequest(const PauseOptions& options, const 
   request.set_scratch_base(options.scratch_dir);
   if (!options.chunk.empty()) request.set_chunk_bytes(*ParseBytes(options.chunk));
   request.set_request_id(options.request_id);
+  request.set_dry_run(options.dry_run);
   return request;
 }
 
@@ -127,6 +130,7 @@ int Pause(const PauseOptions& options, const Context& context) {
     response = client.Pause(*request);
   }
   if (!response.ok()) return context.Fail(what, response.status());
+  if (options.dry_run) return PrintForecast(response->forecast(), context);
   PrintResults(response->results(), context);
   return kExitOk;
 }
@@ -144,6 +148,7 @@ void AddPause(CLI::App& app, Context& context) {
       ->type_name("TAGS");
   verb->add_flag("--allow-empty", options->allow_empty,
                  "No process that matches, or none with a tag that is named, is no error");
+  verb->add_flag("--dry-run", options->dry_run, "Say what would come of it, and move nothing");
   verb->add_option("--drain-timeout", options->drain_timeout,
                    "Longest wait for running GPU work (30s); past it nothing has changed")
       ->check(IsDuration())

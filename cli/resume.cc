@@ -4,6 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "cli/client.h"
 #include "cli/error.h"
+#include "cli/forecast.h"
 #include "cli/interrupt.h"
 #include "cli/progress.h"
 #include "cli/read.h"
@@ -21,6 +22,7 @@ struct ResumeOptions {
   std::string wait;
   uint64_t epoch = 0;
   std::string request_id;
+  bool dry_run = false;
 };
 
 int Resume(const ResumeOptions& options, const Context& context) {
@@ -43,17 +45,18 @@ int Resume(const ResumeOptions& options, const Context& context) {
   request.set_release_host(options.release_host);
   request.set_allow_empty(options.allow_empty);
   request.set_request_id(options.request_id);
+  request.set_dry_run(options.dry_run);
 
   SetInterruptSentence(
       "\nparkade: resume: interrupted; the daemon goes on, `parkade ops` shows it, `parkade "
-      "cancel` "
-      "ends it\n");
+      "cancel` ends it\n");
   absl::StatusOr<v1::ResumeResponse> response;
   {
     Progress progress(client, *selector, "resuming", context.terminal);
     response = client.Resume(request);
   }
   if (!response.ok()) return context.Fail(what, response.status());
+  if (options.dry_run) return PrintForecast(response->forecast(), context);
   PrintResults(response->results(), context);
   return kExitOk;
 }
@@ -68,6 +71,7 @@ void AddResume(CLI::App& app, Context& context) {
   verb->add_flag("--release-host", options->release_host,
                  "Give the pinned host memory back afterwards; the next pause is slower");
   verb->add_flag("--allow-empty", options->allow_empty, "No process that matches is no error");
+  verb->add_flag("--dry-run", options->dry_run, "Say what would come of it, and move nothing");
   verb->add_option("--wait", options->wait,
                    "Longest wait for the GPU memory that is missing; without it a resume that does "
                    "not fit is refused at once")

@@ -19,6 +19,8 @@ bool IsNarrow(const SelectorOptions& o) {
          !o.ranks.empty() || !o.gpus.empty() || !o.group.empty();
 }
 
+}  // namespace
+
 absl::StatusOr<std::string> GpuUuid(const std::string& gpu, Client& client) {
   size_t index = 0;
   if (!absl::SimpleAtoi(gpu, &index)) return gpu;
@@ -29,8 +31,6 @@ absl::StatusOr<std::string> GpuUuid(const std::string& gpu, Client& client) {
                     absl::StrCat("no GPU ", index, ": the daemon sees ", node->gpus_size()),
                     "NO_GPU");
 }
-
-}  // namespace
 
 bool SelectorOptions::empty() const { return !all && !IsNarrow(*this); }
 

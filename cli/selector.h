@@ -33,6 +33,9 @@ void AddSelector(CLI::App& verb, SelectorOptions& options);
 // node does not have. Asks the daemon only when an index has to become a UUID.
 absl::StatusOr<v1::Selector> MakeSelector(const SelectorOptions& options, Client& client);
 
+// Of a GPU given by index or UUID. NOT_FOUND (NO_GPU) for an index that the node does not have.
+absl::StatusOr<std::string> GpuUuid(const std::string& gpu, Client& client);
+
 // INVALID_ARGUMENT when nothing is selected; for verbs that change something.
 absl::Status CheckSelects(const SelectorOptions& options);
 

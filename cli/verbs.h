@@ -13,6 +13,8 @@ void AddPs(CLI::App& app, Context& context);
 void AddShow(CLI::App& app, Context& context);
 void AddPause(CLI::App& app, Context& context);
 void AddResume(CLI::App& app, Context& context);
+void AddHandoff(CLI::App& app, Context& context);
+void AddWaitFree(CLI::App& app, Context& context);
 void AddOps(CLI::App& app, Context& context);
 void AddCancel(CLI::App& app, Context& context);
 void AddGroup(CLI::App& app, Context& context);

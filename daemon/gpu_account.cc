@@ -46,11 +46,12 @@ absl::Status GpuAccount::Booking::Book(const ByGpu& needed, Deadline by) {
   for (;;) {
     uint64_t seen;
     // In this order: what is taken between the two looks counts twice rather than not at all.
-    const ByGpu others = account_.BookedByOthers(this, &seen);
+    const Taken others = account_.BookedByOthers(this, &seen);
     const ByGpu resident = owner_.resident();
     const ByGpu free = account_.free_(uuids);
     const bool last = by.Passed() || owner_.gives_up();
-    const bool fits = Fits(needed, others, free) || (last && Fits(needed, {}, free));
+    const bool fits =
+        Fits(needed, others.all, free) || (last && Fits(needed, others.promised, free));
 
     const MutexLock lock(account_.mu_);
     if (waited) waited_ns_ = before_ns + MonotonicNs() - begin_ns;
@@ -58,7 +59,7 @@ absl::Status GpuAccount::Booking::Book(const ByGpu& needed, Deadline by) {
       return Fail(absl::StatusCode::kUnavailable, "SHUTTING_DOWN", "parkaded is about to end");
     }
     if (fits && (last || seen == account_.version_)) {
-      account_.booked_[this] = {needed, resident, owner_.resident};
+      account_.booked_[this] = {needed, resident, owner_.resident, false};
       ++account_.version_;
       return absl::OkStatus();
     }
@@ -70,6 +71,13 @@ absl::Status GpuAccount::Booking::Book(const ByGpu& needed, Deadline by) {
     waited = true;
     if (!fits) account_.changed_.WaitUntil(account_.mu_, Sooner(by, kLookMs));
   }
+}
+
+void GpuAccount::Booking::Promise(const ByGpu& needed) {
+  const ByGpu resident = owner_.resident();
+  const MutexLock lock(account_.mu_);
+  account_.booked_[this] = {needed, resident, owner_.resident, true};
+  ++account_.version_;
 }
 
 void GpuAccount::Booking::AwaitChange(Deadline by) {
@@ -84,7 +92,28 @@ void GpuAccount::Booking::AwaitChange(Deadline by) {
   waited_ns_ += MonotonicNs() - begin_ns;
 }
 
-GpuAccount::ByGpu GpuAccount::BookedByOthers(const Booking* booking, uint64_t* version) const {
+GpuAccount::Room GpuAccount::RoomOn(const std::string& uuid) const {
+  uint64_t seen;
+  Room room;
+  room.booked = BookedByOthers(nullptr, &seen).all[uuid];
+  const ByGpu free = free_({uuid});
+  if (const auto at = free.find(uuid); at != free.end()) room.free = at->second;
+  return room;
+}
+
+GpuAccount::Room GpuAccount::WaitForRoom(const std::string& uuid, Bytes bytes, Deadline by,
+                                         const std::function<bool()>& gives_up) {
+  for (;;) {
+    const Room room = RoomOn(uuid);
+    if (room.HasFor(bytes) || !room.free || by.Passed() || gives_up()) return room;
+    const MutexLock lock(mu_);
+    if (closed_) return room;
+    // Also where it changed since the look: the next one is soon enough.
+    changed_.WaitUntil(mu_, Sooner(by, kLookMs));
+  }
+}
+
+GpuAccount::Taken GpuAccount::BookedByOthers(const Booking* booking, uint64_t* version) const {
   std::vector<Booked> others;
   {
     const MutexLock lock(mu_);
@@ -93,14 +122,16 @@ GpuAccount::ByGpu GpuAccount::BookedByOthers(const Booking* booking, uint64_t* v
       if (owner != booking) others.push_back(booked);
     }
   }
-  ByGpu left;
+  Taken left;
   for (const Booked& booked : others) {
     ByGpu now = booked.resident();
     for (const auto& [uuid, bytes] : booked.bytes) {
       const auto before = booked.resident_before.find(uuid);
       const Bytes had = before == booked.resident_before.end() ? 0 : before->second;
       const Bytes taken = now[uuid] > had ? now[uuid] - had : 0;
-      left[uuid] += bytes > taken ? bytes - taken : 0;
+      const Bytes still = bytes > taken ? bytes - taken : 0;
+      left.all[uuid] += still;
+      if (booked.promised) left.promised[uuid] += still;
     }
   }
   return left;

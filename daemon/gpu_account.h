@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -39,9 +40,12 @@ class GpuAccount {
 
     // Books `needed` in place of what was booked before. Waits for it until `by`: until then there
     // must be room beside what others have booked and not yet taken; at `by` the driver's word
-    // alone decides. GPUs that the driver does not know have room. RESOURCE_EXHAUSTED (GPU_MEMORY);
-    // UNAVAILABLE (SHUTTING_DOWN) after Close.
+    // decides, less what is promised to others. GPUs that the driver does not know have room.
+    // RESOURCE_EXHAUSTED (GPU_MEMORY); UNAVAILABLE (SHUTTING_DOWN) after Close.
     absl::Status Book(const ByGpu& needed, Deadline by);
+    // Books `needed` that is not free yet and will be: what comes free is this booking's. Others
+    // count it also when they wait no longer.
+    void Promise(const ByGpu& needed);
     // Gives back what is booked and waits for a change, until `by` and 100 ms at most.
     void AwaitChange(Deadline by);
     // In both of them, in all.
@@ -53,6 +57,17 @@ class GpuAccount {
     uint64_t waited_ns_ = 0;
   };
 
+  // What is free on a GPU, and what of it is booked by resumes that have not taken it yet.
+  struct Room {
+    std::optional<Bytes> free;  // empty: the driver does not know the GPU
+    Bytes booked = 0;
+    bool HasFor(Bytes bytes) const { return free && *free >= booked && *free - booked >= bytes; }
+  };
+  Room RoomOn(const std::string& uuid) const EXCLUDES(mu_);
+  // Waits until there is room for `bytes`, until `by` or until `gives_up`. Says what there is then.
+  Room WaitForRoom(const std::string& uuid, Bytes bytes, Deadline by,
+                   const std::function<bool()>& gives_up) EXCLUDES(mu_);
+
   // HBM may have become free: those that wait look again.
   void Changed() EXCLUDES(mu_);
   // Ends every wait, now and later.
@@ -63,9 +78,14 @@ class GpuAccount {
     ByGpu bytes;
     ByGpu resident_before;
     std::function<ByGpu()> resident;
+    bool promised = false;
+  };
+  struct Taken {
+    ByGpu all;
+    ByGpu promised;  // of it
   };
 
-  ByGpu BookedByOthers(const Booking* booking, uint64_t* version) const EXCLUDES(mu_);
+  Taken BookedByOthers(const Booking* booking, uint64_t* version) const EXCLUDES(mu_);
   void Release(const Booking* booking) REQUIRES(mu_);
 
   const Free free_;

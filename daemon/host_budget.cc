@@ -31,21 +31,7 @@ absl::StatusOr<std::vector<Grant>> HostBudget::Booking::Plan(const Policies& pol
   const Bytes measured = budget_.Measure();
   std::vector<Demand> left(demands.begin(), demands.end());
   const MutexLock lock(budget_.mu_);
-  Share others;
-  for (const auto& [booking, share] : budget_.booked_) {
-    if (booking == this) continue;
-    others.node += share.node;
-    for (const auto& [path, bytes] : share.groups) others.groups[path] += bytes;
-  }
-  for (Demand& demand : left) {
-    for (MemoryGroup& group : demand.groups) {
-      group.free -= std::min(group.free, others.groups[group.path]);
-      // For page tables, buffers of the kernel and what the process does meanwhile: all of it
-      // counts.
-      group.free -= group.free / 16;
-    }
-  }
-  auto grants = daemon::Plan(policies, left, measured > others.node ? measured - others.node : 0);
+  auto grants = budget_.PlanBeside(this, policies, measured, &left);
   if (!grants.ok()) return grants;
   Share& mine = budget_.booked_[this];
   mine = {};
@@ -57,6 +43,34 @@ absl::StatusOr<std::vector<Grant>> HostBudget::Booking::Plan(const Policies& pol
     }
   }
   return grants;
+}
+
+absl::StatusOr<std::vector<Grant>> HostBudget::PlanBeside(const Booking* booking,
+                                                          const Policies& policies, Bytes measured,
+                                                          std::vector<Demand>* left) {
+  Share others;
+  for (const auto& [other, share] : booked_) {
+    if (other == booking) continue;
+    others.node += share.node;
+    for (const auto& [path, bytes] : share.groups) others.groups[path] += bytes;
+  }
+  for (Demand& demand : *left) {
+    for (MemoryGroup& group : demand.groups) {
+      group.free -= std::min(group.free, others.groups[group.path]);
+      // For page tables, buffers of the kernel and what the process does meanwhile: all of it
+      // counts.
+      group.free -= group.free / 16;
+    }
+  }
+  return daemon::Plan(policies, *left, measured > others.node ? measured - others.node : 0);
+}
+
+absl::StatusOr<std::vector<Grant>> HostBudget::Foretell(const Policies& policies,
+                                                        std::span<const Demand> demands) {
+  const Bytes measured = Measure();
+  std::vector<Demand> left(demands.begin(), demands.end());
+  const MutexLock lock(mu_);
+  return PlanBeside(nullptr, policies, measured, &left);
 }
 
 void HostBudget::Release(const Booking* booking) {

@@ -21,6 +21,10 @@ class HostBudget {
   HostBudget(std::optional<Bytes> fixed, const Registry& registry)
       : fixed_(fixed), registry_(registry) {}
 
+  // What Booking::Plan would answer now; books nothing.
+  absl::StatusOr<std::vector<Grant>> Foretell(const Policies& policies,
+                                              std::span<const Demand> demands) EXCLUDES(mu_);
+
   // One transition's share, given back when it ends: by then what it took shows in the measured
   // figures.
   class Booking {
@@ -46,6 +50,10 @@ class HostBudget {
   };
 
   Bytes Measure() const;
+  // With what is left beside the bookings of others than `booking`. *left: the demands with that.
+  absl::StatusOr<std::vector<Grant>> PlanBeside(const Booking* booking, const Policies& policies,
+                                                Bytes measured, std::vector<Demand>* left)
+      REQUIRES(mu_);
   void Release(const Booking* booking) EXCLUDES(mu_);
 
   const std::optional<Bytes> fixed_;

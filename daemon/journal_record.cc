@@ -36,7 +36,8 @@ Identity GetIdentity(Unpacker& from) {
 }
 
 bool IsKind(OperationKind kind) {
-  return kind == OperationKind::kPause || kind == OperationKind::kResume;
+  return kind == OperationKind::kPause || kind == OperationKind::kResume ||
+         kind == OperationKind::kHandoff;
 }
 
 bool IsState(uint64_t number) {
@@ -57,6 +58,8 @@ void Put(Packer& to, const Outcome& in) {
     to.Number(gpu.free_before);
     to.Number(gpu.free_after);
     to.Number(gpu.expected);
+    to.Number(gpu.peak);
+    to.Number(gpu.allowed);
   }
 }
 
@@ -80,11 +83,25 @@ std::optional<Outcome> GetOutcome(Unpacker& from) {
     gpu.free_before = from.Number();
     gpu.free_after = from.Number();
     gpu.expected = from.Number();
+    gpu.peak = from.Number();
+    gpu.allowed = from.Number();
   }
   return out;
 }
 
 }  // namespace
+
+const char* NameOf(OperationKind kind) {
+  switch (kind) {
+    case OperationKind::kPause:
+      return "pause";
+    case OperationKind::kResume:
+      return "resume";
+    case OperationKind::kHandoff:
+      return "handoff";
+  }
+  return "";
+}
 
 std::string Pack(const RememberedProcess& process) {
   Packer to;

@@ -24,7 +24,9 @@ struct RememberedProcess {
   wire::ProcessState state = wire::ProcessState::kRunning;
 };
 
-enum class OperationKind : uint64_t { kPause = 1, kResume = 2 };
+enum class OperationKind : uint64_t { kPause = 1, kResume = 2, kHandoff = 3 };
+// As it stands in sentences.
+const char* NameOf(OperationKind kind);
 
 // A transition that has begun.
 struct BegunOperation {

@@ -38,6 +38,7 @@
 #include "daemon/service_tcp.h"
 #include "daemon/shim_listener.h"
 #include "daemon/status.h"
+#include "daemon/unmanaged.h"
 #include "daemon/words.h"
 
 namespace parkade::daemon {
@@ -103,7 +104,9 @@ int Run(const Config& config) {
   for (const auto& remark : gpus.remarks()) Log(LogLevel::kInfo, "GPUs: %s", remark.c_str());
   Journal journal(config.state_dir, BootId());
   Events events([&journal](const Event& event) { journal.Note(event); });
-  Registry registry;
+  Unmanaged unmanaged;
+  Registry registry(
+      [&unmanaged](const Caller& caller, pid_t pid) { return unmanaged.Explain(caller, pid); });
   Authority authority("parkade", config.tcp ? config.tcp->clients : std::vector<std::string>{});
   Scratch scratch({config.scratch_dirs, config.allow_tmpfs}, config.state_dir);
   HostBudget budget(config.host_budget, registry);
@@ -120,32 +123,36 @@ int Run(const Config& config) {
   // Before anybody is served, so that none of them is claimed by others.
   for (auto& process : Revive(journal)) registry.Add(std::move(process));
   Recovery recovery({registry, events, node, journal, returning}, {});
-  ShimListener shims(std::move(*shim_socket), registry, events,
-                     {[&](Process& process, const std::string& path, Fd lock) {
-                        scratch.Adopt(process, path, std::move(lock));
-                      },
-                      [&](auto directory) { reaper.Bury(std::move(directory)); },
-                      [&](auto process) {
-                        if (process->scratch() == nullptr) return;
-                        reaper.Later([&, process] {
-                          // A transition that has it looks after its directory.
-                          if (const auto claim = registry.Take({process}); claim.ok()) {
-                            scratch.Forsake(*process);
-                          }
-                        });
-                      }},
-                     [&](auto process, const wire::Want& want) {
-                       // Programs may live with failed allocations: not more at once than these.
-                       if (wants.fetch_add(1) >= 16) {
-                         wants.fetch_sub(1);
-                         return;
-                       }
-                       reaper.Later([&, process, want] {
-                         AnswerWant(*process, want, registry, gpus);
-                         wants.fetch_sub(1);
-                       });
-                     },
-                     {});
+  ShimListener shims(
+      std::move(*shim_socket), registry, events,
+      {[&](Process& process, const std::string& path, Fd lock) {
+         scratch.Adopt(process, path, std::move(lock));
+       },
+       [&](auto directory) { reaper.Bury(std::move(directory)); },
+       [&](auto process) {
+         if (process->scratch() == nullptr) return;
+         reaper.Later([&, process] {
+           // A transition that has it looks after its directory.
+           if (const auto claim = registry.Take({process}); claim.ok()) {
+             scratch.Forsake(*process);
+           }
+         });
+       }},
+      [&](auto process, const wire::Want& want) {
+        // Programs may live with failed allocations: not more at once than these.
+        if (wants.fetch_add(1) >= 16) {
+          wants.fetch_sub(1);
+          return;
+        }
+        reaper.Later([&, process, want] {
+          AnswerWant(*process, want, registry, gpus);
+          wants.fetch_sub(1);
+        });
+      },
+      [&unmanaged](const Peer& peer, uint32_t version, const std::string& shim) {
+        unmanaged.TurnedAway(peer, version, shim);
+      },
+      {});
 
   Operations operations(&journal);
   Groups groups(config.groups, &journal);

@@ -2,9 +2,13 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
+#include "absl/status/statusor.h"
+#include "daemon/gpu_account.h"
 #include "daemon/planner.h"
 #include "daemon/process.h"
+#include "daemon/registry.h"
 
 namespace parkade::daemon {
 
@@ -17,5 +21,23 @@ struct Member {
   wire::Reply finished{};  // of Commit or Resume
   bool was_out = false;    // before the transition: an undo leaves it there
 };
+
+// STALE_EPOCH when a caller with a higher epoch has moved one of them. 0: the caller has none.
+absl::Status CheckEpoch(const ProcessList& processes, uint64_t epoch);
+
+// Members for the processes. Those that are at `goal` are done already; BUSY when one is moving by
+// itself, as after the loss of its last daemon; SHIM_DISCONNECTED.
+absl::StatusOr<std::vector<Member>> MembersFor(const ProcessList& processes,
+                                               wire::ProcessState goal, uint64_t epoch);
+
+// What a pause of the members asks of the node; `stage`: host memory on the way to disk.
+absl::StatusOr<std::vector<Demand>> DemandsOf(const std::vector<Member>& members, Bytes stage);
+
+// HBM that the members lack, by GPU, as their ledgers say; a shim that has tried and failed knows
+// it to the last page.
+GpuAccount::ByGpu Lacking(const std::vector<Member>& members);
+
+// Of those that do not run.
+std::vector<int> PausedPids(const std::vector<Member>& members);
 
 }  // namespace parkade::daemon

@@ -2,16 +2,21 @@
 // came of it. Knows no gRPC.
 #pragma once
 
+#include <functional>
+#include <span>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "common/timeline.h"
 #include "daemon/course.h"
 #include "daemon/events.h"
+#include "daemon/forecast.h"
 #include "daemon/gpu_account.h"
 #include "daemon/gpus.h"
 #include "daemon/host_budget.h"
 #include "daemon/journal.h"
+#include "daemon/measured_rates.h"
 #include "daemon/orders.h"
 #include "daemon/registry.h"
 #include "daemon/returning.h"
@@ -39,6 +44,14 @@ class NodeState {
   // at once.
   absl::StatusOr<Outcomes> Pause(const Caller& caller, const PauseOrder& order, Course& course);
   absl::StatusOr<Outcomes> Resume(const Caller& caller, const ResumeOrder& order, Course& course);
+  absl::StatusOr<Outcomes> Handoff(const Caller& caller, const HandoffOrder& order, Course& course);
+  // As WaitFree of control.proto, as far as waiting goes; ends early when `gives_up`.
+  absl::StatusOr<GpuAccount::Room> WaitFree(const std::string& uuid, Bytes bytes, Deadline by,
+                                            const std::function<bool()>& gives_up);
+  // What would come of an order; moves nothing, waits for nothing.
+  Forecast Foretell(const Caller& caller, const PauseOrder& order) const;
+  Forecast Foretell(const Caller& caller, const ResumeOrder& order) const;
+  Forecast Foretell(const Caller& caller, const HandoffOrder& order) const;
   // Resumes processes that the caller of this has claimed, all at once; what an interrupted
   // operation has left behind paused.
   absl::Status BringBack(const ProcessList& processes);
@@ -53,6 +66,28 @@ class NodeState {
   // that are at `goal` are done already.
   absl::StatusOr<Claimed> Claim(const Caller& caller, const Selector& selector, uint64_t epoch,
                                 wire::ProcessState goal, Course& course);
+  absl::StatusOr<Registry::Claim> Take(const ProcessList& processes, uint64_t epoch,
+                                       Course& course);
+  // The two sides of a handoff, in the order of their members.
+  struct Sides {
+    ProcessList out_processes, in_processes;
+    std::vector<Member> out, in;
+  };
+  absl::StatusOr<Sides> SelectSides(const Caller& caller, const HandoffOrder& order) const;
+  // Members for a forecast, of those that can be moved; the others' reasons go to `forecast`.
+  std::vector<Member> Foresee(const ProcessList& processes, wire::ProcessState goal, uint64_t epoch,
+                              Forecast& forecast) const;
+  void ForetellOut(const std::vector<Member>& members, const PauseOrder& order,
+                   Forecast& forecast) const;
+  void ForetellIn(const std::vector<Member>& members, Forecast& forecast) const;
+  // The longest of them, at the rates that were seen; false where one is not known.
+  bool Estimate(Way way, std::span<const ProcessForecast> processes, double* seconds) const;
+  void Note(const Outcomes& outcomes);
+
+  // GPU_MEMORY when who comes in does not fit where the others have left.
+  absl::Status CheckFit(const Sides& sides, const Policies& policies) const;
+  absl::Status Swap(Sides& sides, std::vector<Scratch::Use>& uses, const HandoffOrder& order,
+                    Course& course, std::vector<GpuChange>* bounds);
   absl::Status Evict(std::vector<Member>& members, std::vector<Scratch::Use>& uses,
                      const PauseOrder& order, Course& course, Timeline& timeline);
   absl::Status Provide(std::vector<Member>& members, std::vector<Scratch::Use>& uses,
@@ -63,6 +98,7 @@ class NodeState {
 
   const Neighbours to_;
   const Transition::Limits limits_;
+  MeasuredRates rates_;
 };
 
 }  // namespace parkade::daemon

@@ -39,7 +39,7 @@ Operations::Operations(Journal* journal)
     operation->ended_ns = WallClockNs();
     operation->answer = Fail(absl::StatusCode::kUnavailable, "INTERRUPTED",
                              "the daemon ended meanwhile; the next one finishes a resume, and a "
-                             "pause that is not through it undoes",
+                             "pause or handoff that is not through it undoes",
                              {{"operation", begun.origin.id}});
     Keep(operation);
   }

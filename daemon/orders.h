@@ -39,6 +39,21 @@ struct ResumeOrder {
   bool allow_empty = false;      // as in PauseOrder
 };
 
+// Where bytes of both sides of a handoff may be at one time; the numbers are those of the API.
+enum class Overlap : uint32_t {
+  kHost = 1,     // HBM changes hands piece by piece
+  kGpu = 2,      // who comes in may take all free HBM at once
+  kOrdered = 3,  // nothing comes in before all is out
+};
+constexpr bool IsOverlap(uint32_t v) { return v >= 1 && v <= 3; }
+
+// One epoch for both sides.
+struct HandoffOrder {
+  PauseOrder outgoing;
+  ResumeOrder incoming;
+  Overlap overlap = Overlap::kHost;
+};
+
 // Ranges that need no look at the node. INVALID_ARGUMENT: BAD_POLICY, UNKNOWN_TAG, BAD_SIZE.
 absl::Status Check(const PauseOrder& order);
 
@@ -48,6 +63,9 @@ struct GpuChange {
   Bytes free_before = 0;
   Bytes free_after = 0;
   Bytes expected = 0;  // change that the ledgers predict, whichever way
+  // Of a handoff: the most that its processes had there at once, and what they might; 0: all of it.
+  Bytes peak = 0;
+  Bytes allowed = 0;
 };
 
 // What became of one process.

@@ -221,6 +221,36 @@ Demand DemandOf(int pid, Policy process_default, const wire::LedgerView& ledger)
   return demand;
 }
 
+std::vector<TagShare> SharesOf(const Policies& policies, const Demand& demand, const Grant& grant) {
+  std::vector<TagShare> shares;
+  Bytes host_left = Less(grant.host, Sort(policies, demand).host);
+  for (const auto& [tag, bytes] : demand.by_tag) {
+    TagShare& share = shares.emplace_back();
+    share.tag = tag;
+    share.policy = policies.For(tag, demand.process_default);
+    switch (share.policy) {
+      case Policy::kHost:
+        share.host = bytes;
+        break;
+      case Policy::kDisk:
+        share.disk = bytes;
+        break;
+      case Policy::kAuto:
+        share.host = std::min(bytes, host_left);
+        share.disk = bytes - share.host;
+        host_left -= share.host;
+        break;
+      case Policy::kDiscard:
+        share.discarded = bytes;
+        break;
+      case Policy::kKeep:
+        share.kept = bytes;
+        break;
+    }
+  }
+  return shares;
+}
+
 absl::StatusOr<std::vector<Grant>> Plan(const Policies& policies, std::span<const Demand> demands,
                                         Bytes host_free) {
   if (auto s = CheckKnown(policies, demands); !s.ok()) return s;

@@ -56,6 +56,18 @@ struct Grant {
                     // at least
 };
 
+// What a grant makes of one tag.
+struct TagShare {
+  std::string tag;
+  wire::Policy policy = wire::Policy::kHost;
+  Bytes host = 0;
+  Bytes disk = 0;
+  Bytes discarded = 0;
+  Bytes kept = 0;
+};
+// By tag. Under auto the tags take the host's share in their order; the shim's may be another.
+std::vector<TagShare> SharesOf(const Policies& policies, const Demand& demand, const Grant& grant);
+
 // Grants in the order of `demands`, out of `host_free` bytes of new host memory for all together,
 // and for those of one control group out of what that has free. RESOURCE_EXHAUSTED (HOST_MEMORY,
 // with needed_bytes and free_bytes) when policy host does not fit; INVALID_ARGUMENT (UNKNOWN_TAG)

@@ -56,7 +56,7 @@ Recovery::Recovery(Neighbours neighbours, Limits limits)
       auto process = to_.registry.Known(identity);
       // One that was out before is where it was, whichever way this ends; but a resume was about
       // it.
-      if (process == nullptr || (was_out && operation.kind == OperationKind::kPause)) {
+      if (process == nullptr || (was_out && operation.kind != OperationKind::kResume)) {
         continue;
       }
       auto claim = to_.registry.Take({process});
@@ -155,7 +155,7 @@ void Recovery::GiveUp(Interrupted& entry) {
     Log(LogLevel::kWarning,
         "process %d, of a %s that the end of the daemon before interrupted, has not come back: it "
         "is left as it is",
-        process.pid(), entry.operation.kind == OperationKind::kPause ? "pause" : "resume");
+        process.pid(), NameOf(entry.operation.kind));
     to_.returning.Done(process);
     return true;
   });
@@ -173,9 +173,9 @@ void Recovery::Judge(Interrupted& entry) const {
 
 void Recovery::Tell(const Interrupted& entry, const ProcessList& moved,
                     const absl::Status& result) const {
-  const bool pause = entry.operation.kind == OperationKind::kPause;
+  const bool rolls_back = entry.operation.kind != OperationKind::kResume;
   const std::string what =
-      Cat("a ", pause ? "pause" : "resume", " of ", entry.operation.parties.size(),
+      Cat("a ", NameOf(entry.operation.kind), " of ", entry.operation.parties.size(),
           " was interrupted by the end of the daemon before: ");
   const std::string waits =
       entry.parties.empty() ? "" : Cat("; ", entry.parties.size(), " not back yet");
@@ -183,11 +183,11 @@ void Recovery::Tell(const Interrupted& entry, const ProcessList& moved,
     Log(LogLevel::kError, "%s%s stay paused: %s", what.c_str(), Pids(moved).c_str(),
         MessageOf(result).c_str());
   } else if (!moved.empty()) {
-    Log(LogLevel::kWarning, "%s%s, resumed %s%s", what.c_str(), pause ? "rolled back" : "finished",
-        Pids(moved).c_str(), waits.c_str());
+    Log(LogLevel::kWarning, "%s%s, resumed %s%s", what.c_str(),
+        rolls_back ? "rolled back" : "finished", Pids(moved).c_str(), waits.c_str());
   } else {
     Log(LogLevel::kWarning, "%s%s%s", what.c_str(),
-        pause && !*entry.bring_back ? "all are paused" : "nothing to do", waits.c_str());
+        rolls_back && !*entry.bring_back ? "all are paused" : "nothing to do", waits.c_str());
   }
 }
 

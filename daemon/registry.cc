@@ -54,6 +54,7 @@ absl::StatusOr<std::shared_ptr<Process>> Registry::Find(const Caller& caller, in
     if (process->pid() != pid) continue;
     if (found == nullptr || process->identity().visible) found = std::move(process);
   }
+  if (found == nullptr && why_missing_) return why_missing_(caller, pid);
   if (found == nullptr) {
     return Fail(absl::StatusCode::kNotFound, "NO_PROCESS", Cat("no managed process has pid ", pid),
                 metadata);
@@ -84,14 +85,23 @@ absl::StatusOr<Registry::Claim> Registry::Take(const ProcessList& processes) {
   {
     const MutexLock lock(mu_);
     for (const auto& process : processes) {
-      if (!claimed_.contains(process.get())) continue;
-      return Fail(absl::StatusCode::kFailedPrecondition, "BUSY",
-                  Cat("process ", process->pid(), ": another transition is under way"),
-                  {{"pid", std::to_string(process->pid())}});
+      if (auto s = CheckFreeLocked(*process); !s.ok()) return s;
     }
     for (const auto& process : processes) claimed_.insert(process.get());
   }
   return Claim(*this, processes);
+}
+
+absl::Status Registry::CheckFree(const Process& process) const {
+  const MutexLock lock(mu_);
+  return CheckFreeLocked(process);
+}
+
+absl::Status Registry::CheckFreeLocked(const Process& process) const {
+  if (!claimed_.contains(&process)) return absl::OkStatus();
+  return Fail(absl::StatusCode::kFailedPrecondition, "BUSY",
+              Cat("process ", process.pid(), ": another transition is under way"),
+              {{"pid", std::to_string(process.pid())}});
 }
 
 void Registry::Release(const ProcessList& processes) {

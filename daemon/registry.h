@@ -1,6 +1,7 @@
 // Registry: the processes that there are, and which of them a transition has claimed.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <set>
@@ -19,6 +20,10 @@ using ProcessList = std::vector<std::shared_ptr<Process>>;
 
 class Registry {
  public:
+  // Says of a pid that is not here why. Any thread; may read /proc.
+  using WhyMissing = std::function<absl::Status(const Caller& caller, int32_t pid)>;
+  explicit Registry(WhyMissing why_missing = {}) : why_missing_(std::move(why_missing)) {}
+
   // The process with that identity; null when it is not known.
   std::shared_ptr<Process> Known(const Identity& identity) const EXCLUDES(mu_);
   // From now on others see it. The listener's thread alone adds and removes, once it runs.
@@ -29,13 +34,16 @@ class Registry {
   ProcessList All() const EXCLUDES(mu_);
   // Those that match and that the caller may see, by pid; none is no error.
   ProcessList List(const Caller& caller, const Selector& selector) const EXCLUDES(mu_);
-  // One by pid. NOT_FOUND (NO_PROCESS), PERMISSION_DENIED (UID_MISMATCH).
+  // One by pid. NOT_FOUND (NO_PROCESS) or what WhyMissing says, PERMISSION_DENIED (UID_MISMATCH).
   absl::StatusOr<std::shared_ptr<Process>> Find(const Caller& caller, int32_t pid) const
       EXCLUDES(mu_);
   // Those to move. INVALID_ARGUMENT (BAD_SELECTOR) for an empty selector, else as Find for each pid
   // that it names, NO_PROCESS when nothing matches.
   absl::StatusOr<ProcessList> Select(const Caller& caller, const Selector& selector) const
       EXCLUDES(mu_);
+
+  // What Take would answer of it.
+  absl::Status CheckFree(const Process& process) const EXCLUDES(mu_);
 
   // While it lives no other transition has these processes.
   class Claim {
@@ -59,8 +67,10 @@ class Registry {
  private:
   using Key = std::tuple<std::string, uint64_t, int32_t, uint64_t>;
 
+  absl::Status CheckFreeLocked(const Process& process) const REQUIRES(mu_);
   void Release(const ProcessList& processes) EXCLUDES(mu_);
 
+  const WhyMissing why_missing_;
   mutable Mutex mu_;  // innermost; Process's is not taken under it
   std::map<Key, std::shared_ptr<Process>> processes_ GUARDED_BY(mu_);
   std::set<const Process*> claimed_ GUARDED_BY(mu_);

@@ -2,6 +2,7 @@
 #include "daemon/scratch.h"
 
 #include <fcntl.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -110,6 +111,34 @@ absl::Status Scratch::Reserve(const std::shared_ptr<Process>& process,
   use.replaced_ = std::move(existing);
   use.made_ = true;
   return absl::OkStatus();
+}
+
+absl::Status Scratch::Foretell(const Process& process, const std::string& requested_base,
+                               Bytes bytes) const {
+  if (auto s = CheckFileSizeLimit(process, bytes); !s.ok()) return s;
+  const FsUser user = process.user();
+  const ProcessView view = process.View();
+  const BaseChoice choice = ChooseBase(
+      rules_, requested_base,
+      {view.introduction.wanted_scratch_base, view.introduction.scratch_base_yields}, user.uid);
+  const auto base = OpenBase(rules_, choice, user);
+  if (!base.ok()) return base.status();
+  struct statvfs s;
+  if (fstatvfs(base->get(), &s) != 0) {
+    return ToStatus(OsError(errno, "ask how much is free in %s", choice.path.c_str()));
+  }
+  const auto existing = process.scratch();
+  const Bytes held = existing != nullptr && existing->base() == choice.path ? existing->bytes() : 0;
+  const Bytes needed = bytes > held ? bytes - held : 0;
+  const Bytes free = Bytes(s.f_bavail) * s.f_frsize;
+  if (needed <= free) return absl::OkStatus();
+  return Fail(absl::StatusCode::kResourceExhausted, "DISK_SPACE",
+              Cat(choice.path, " has ", InUnits(free), " free, process ", process.pid(), " needs ",
+                  InUnits(needed)),
+              {{"pid", std::to_string(process.pid())},
+               {"path", choice.path},
+               {"needed_bytes", std::to_string(needed)},
+               {"free_bytes", std::to_string(free)}});
 }
 
 void Scratch::Adopt(Process& process, const std::string& path, Fd lock) {

@@ -44,6 +44,11 @@ class Scratch {
   absl::Status Reserve(const std::shared_ptr<Process>& process, const std::string& requested_base,
                        Bytes bytes, Use& use);
 
+  // Whether Reserve of so many bytes would find a base that will do and room in it now; quotas are
+  // not asked. Makes nothing but, as Reserve, a base of the last resort.
+  absl::Status Foretell(const Process& process, const std::string& requested_base,
+                        Bytes bytes) const;
+
   // Takes over the directory that a process holds from an earlier daemon (`lock` may be empty),
   // unless it has one already or the base is none that this or an earlier daemon may have used.
   // Touches no file, so that no file system can hold its caller up: whether the directory is what

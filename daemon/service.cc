@@ -91,7 +91,7 @@ grpc::Status ControlService::GetNode(grpc::ServerContext* context, const v1::Get
   return grpc::Status::OK;
 }
 
-// Both orders: read, carried out under the caller's request id, written.
+// Every order: read, carried out under the caller's request id, written.
 template <typename Request, typename Response, typename Order>
 grpc::Status ControlService::Carry(const grpc::ServerContext& context, OperationKind kind,
                                    const Request& request, Response* response,
@@ -102,6 +102,10 @@ grpc::Status ControlService::Carry(const grpc::ServerContext& context, Operation
   if (!caller.ok()) return ToGrpc(caller.status());
   const auto order = Read(request, {*caller, to_.groups});
   if (!order.ok()) return ToGrpc(order.status());
+  if (request.dry_run()) {
+    Write(to_.node.Foretell(*caller, *order), response->mutable_forecast());
+    return grpc::Status::OK;
+  }
   const auto ended = to_.operations.Run(
       {caller->Name(), kind, request.request_id(), Canonical(request)}, AnswerBy(context),
       [&node = to_.node, carry_out, caller = *caller, order = *order](Course& course) {
@@ -121,6 +125,34 @@ grpc::Status ControlService::Pause(grpc::ServerContext* context, const v1::Pause
 grpc::Status ControlService::Resume(grpc::ServerContext* context, const v1::ResumeRequest* request,
                                     v1::ResumeResponse* response) {
   return Carry(*context, OperationKind::kResume, *request, response, &NodeState::Resume);
+}
+
+grpc::Status ControlService::Handoff(grpc::ServerContext* context,
+                                     const v1::HandoffRequest* request,
+                                     v1::HandoffResponse* response) {
+  return Carry(*context, OperationKind::kHandoff, *request, response, &NodeState::Handoff);
+}
+
+grpc::Status ControlService::WaitFree(grpc::ServerContext* context,
+                                      const v1::WaitFreeRequest* request,
+                                      v1::WaitFreeResponse* response) {
+  const auto caller = CallerOf(to_.authority, *context);
+  if (!caller.ok()) return ToGrpc(caller.status());
+  const auto wait_ns = ReadNs(request->wait_timeout(), "wait_timeout");
+  if (!wait_ns.ok()) return ToGrpc(wait_ns.status());
+  if (request->bytes() == 0) {
+    return ToGrpc(Fail(absl::StatusCode::kInvalidArgument, "BAD_SIZE", "bytes must not be 0"));
+  }
+  const Deadline wait = Deadline::InNs(*wait_ns), answer = AnswerBy(*context);
+  const uint64_t begin_ns = MonotonicNs();
+  const auto room = to_.node.WaitFree(request->gpu_uuid(), request->bytes(),
+                                      wait.LeftNs() < answer.LeftNs() ? wait : answer,
+                                      [context] { return context->IsCancelled(); });
+  if (!room.ok()) return ToGrpc(room.status());
+  response->set_free_bytes(*room->free);
+  response->set_booked_bytes(room->booked);
+  response->set_waited_seconds(double(MonotonicNs() - begin_ns) / 1e9);
+  return grpc::Status::OK;
 }
 
 grpc::Status ControlService::CollectGarbage(grpc::ServerContext* context,

@@ -38,6 +38,10 @@ class ControlService final : public v1::Control::Service {
                      v1::PauseResponse* response) override;
   grpc::Status Resume(grpc::ServerContext* context, const v1::ResumeRequest* request,
                       v1::ResumeResponse* response) override;
+  grpc::Status Handoff(grpc::ServerContext* context, const v1::HandoffRequest* request,
+                       v1::HandoffResponse* response) override;
+  grpc::Status WaitFree(grpc::ServerContext* context, const v1::WaitFreeRequest* request,
+                        v1::WaitFreeResponse* response) override;
   grpc::Status GetOperation(grpc::ServerContext* context, const v1::GetOperationRequest* request,
                             v1::Operation* response) override;
   grpc::Status WaitOperation(grpc::ServerContext* context, const v1::WaitOperationRequest* request,

@@ -31,6 +31,20 @@ absl::StatusOr<wire::Policy> ReadPolicy(int policy) {
   }
 }
 
+Selector ReadFields(const v1::Selector& in) {
+  Selector out;
+  out.pids.assign(in.pids().begin(), in.pids().end());
+  out.job = in.job();
+  out.role = in.role();
+  out.cell = in.cell();
+  out.ranks.assign(in.ranks().begin(), in.ranks().end());
+  out.gpu_uuids.assign(in.gpu_uuids().begin(), in.gpu_uuids().end());
+  out.all = in.all();
+  return out;
+}
+
+}  // namespace
+
 v1::Policy WritePolicy(wire::Policy policy) {
   switch (policy) {
     case wire::Policy::kHost:
@@ -46,20 +60,6 @@ v1::Policy WritePolicy(wire::Policy policy) {
   }
   return v1::POLICY_UNSPECIFIED;
 }
-
-Selector ReadFields(const v1::Selector& in) {
-  Selector out;
-  out.pids.assign(in.pids().begin(), in.pids().end());
-  out.job = in.job();
-  out.role = in.role();
-  out.cell = in.cell();
-  out.ranks.assign(in.ranks().begin(), in.ranks().end());
-  out.gpu_uuids.assign(in.gpu_uuids().begin(), in.gpu_uuids().end());
-  out.all = in.all();
-  return out;
-}
-
-}  // namespace
 
 absl::StatusOr<Selector> Read(const v1::Selector& in, const Asker& asker) {
   Selector out = ReadFields(in);

@@ -60,8 +60,7 @@ void Write(const OperationView& in, v1::Operation* out) {
   out->set_id(in.origin.id);
   out->set_request_id(in.origin.request_id);
   out->set_caller(in.origin.caller);
-  out->set_kind(in.kind == OperationKind::kPause ? v1::Operation::KIND_PAUSE
-                                                 : v1::Operation::KIND_RESUME);
+  out->set_kind(v1::Operation::Kind(in.kind));  // the same numbers, which service_text_test holds
   out->set_cancel_requested(in.cancelled);
   out->mutable_pids()->Add(in.pids.begin(), in.pids.end());
   WriteTime(in.origin.begun_ns, out->mutable_begin_time());
@@ -81,12 +80,14 @@ void Write(const OperationView& in, v1::Operation* out) {
     return;
   }
   out->set_state(v1::Operation::STATE_FAILED);
-  const absl::Status& status = in.answer->status();
-  auto* failure = out->mutable_failure();
-  failure->set_code(int32_t(status.code()));
-  failure->set_reason(ReasonOf(status));
-  failure->set_message(MessageOf(status));
-  for (const auto& [name, value] : MetadataOf(status)) (*failure->mutable_metadata())[name] = value;
+  Write(in.answer->status(), out->mutable_failure());
+}
+
+void Write(const absl::Status& in, v1::Failure* out) {
+  out->set_code(int32_t(in.code()));
+  out->set_reason(ReasonOf(in));
+  out->set_message(MessageOf(in));
+  for (const auto& [name, value] : MetadataOf(in)) (*out->mutable_metadata())[name] = value;
 }
 
 void WriteTime(uint64_t wall_clock_ns, google::protobuf::Timestamp* out) {

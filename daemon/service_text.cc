@@ -32,17 +32,6 @@ absl::Status ReadChoice(int value, bool (*known)(uint32_t), std::string_view nam
   return absl::OkStatus();
 }
 
-// BAD_SIZE when it is negative or a year and more: as good as for ever, and far from where
-// nanoseconds overflow.
-absl::StatusOr<uint64_t> ReadNs(const google::protobuf::Duration& in, std::string_view name) {
-  constexpr int64_t kYear = 365 * 24 * 3600;
-  if (in.seconds() < 0 || in.nanos() < 0 || in.seconds() >= kYear) {
-    return Fail(absl::StatusCode::kInvalidArgument, "BAD_SIZE",
-                Cat(name, " must not be negative, and less than a year"));
-  }
-  return uint64_t(in.seconds()) * 1'000'000'000 + uint64_t(in.nanos());
-}
-
 const char* PlaceName(wire::Place place) {
   switch (place) {
     case wire::Place::kGpu:
@@ -86,6 +75,16 @@ std::string Dated(std::string_view event) {
 }
 
 }  // namespace
+
+absl::StatusOr<uint64_t> ReadNs(const google::protobuf::Duration& in, std::string_view name) {
+  // As good as for ever, and far from where nanoseconds overflow.
+  constexpr int64_t kYear = 365 * 24 * 3600;
+  if (in.seconds() < 0 || in.nanos() < 0 || in.seconds() >= kYear) {
+    return Fail(absl::StatusCode::kInvalidArgument, "BAD_SIZE",
+                Cat(name, " must not be negative, and less than a year"));
+  }
+  return uint64_t(in.seconds()) * 1'000'000'000 + uint64_t(in.nanos());
+}
 
 absl::StatusOr<PauseOrder> Read(const v1::PauseRequest& in, const Asker& asker) {
   PauseOrder out;
@@ -251,6 +250,8 @@ void Write(const Outcome& in, v1::TransitionResult* out) {
     change->set_free_before_bytes(gpu.free_before);
     change->set_free_after_bytes(gpu.free_after);
     change->set_expected_bytes(gpu.expected);
+    change->set_peak_bytes(gpu.peak);
+    change->set_allowed_bytes(gpu.allowed);
   }
 }
 

@@ -3,6 +3,7 @@
 
 #include "absl/status/statusor.h"
 #include "daemon/events.h"
+#include "daemon/forecast.h"
 #include "daemon/gpus.h"
 #include "daemon/groups.h"
 #include "daemon/operations.h"
@@ -25,6 +26,10 @@ absl::StatusOr<Selector> Read(const v1::Selector& in, const Asker& asker);
 // INVALID_ARGUMENT (BAD_POLICY, BAD_SIZE) for what has no counterpart here; as Read of a selector.
 absl::StatusOr<PauseOrder> Read(const v1::PauseRequest& in, const Asker& asker);
 absl::StatusOr<ResumeOrder> Read(const v1::ResumeRequest& in, const Asker& asker);
+// Also BAD_REQUEST for a part with what belongs to both.
+absl::StatusOr<HandoffOrder> Read(const v1::HandoffRequest& in, const Asker& asker);
+// BAD_SIZE when it is negative or a year and more; `name` is the field's.
+absl::StatusOr<uint64_t> ReadNs(const google::protobuf::Duration& in, std::string_view name);
 // Of this owner. INVALID_ARGUMENT (BAD_SELECTOR) for one that names a group.
 absl::StatusOr<Group> Read(const v1::Group& in, const std::string& owner);
 
@@ -34,12 +39,15 @@ absl::StatusOr<Policies> ReadPolicies(v1::Policy all, const TagPolicies& by_tag)
 // What the group says, if the selector names one, of what `policies` leaves open.
 absl::Status AddGroups(const v1::Selector& in, const Asker& asker, Policies& policies);
 
+v1::Policy WritePolicy(wire::Policy policy);
 void Write(const ProcessView& in, v1::Process* out);
 void WriteDetails(const wire::LedgerView& in, v1::GetProcessResponse* out);
 void Write(const GpuView& in, v1::Gpu* out);
 void Write(const BaseReport& in, Bytes used, v1::ScratchBase* out);
 void Write(const SweptDirectory& in, v1::ScratchEntry* out);
 void Write(const Outcome& in, v1::TransitionResult* out);
+void Write(const Forecast& in, v1::Forecast* out);
+void Write(const absl::Status& in, v1::Failure* out);
 void Write(const Group& in, v1::Group* out);
 void Write(const Event& in, v1::Event* out);
 void Write(const OperationView& in, v1::Operation* out);

@@ -10,6 +10,8 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstddef>
+#include <cstring>
 #include <utility>
 #include <vector>
 
@@ -66,12 +68,13 @@ int Watch(int epoll, int fd, uint64_t id) {
 }  // namespace
 
 ShimListener::ShimListener(Fd socket, Registry& registry, Events& events, ScratchHooks scratch,
-                           OnWant on_want, Limits limits)
+                           OnWant on_want, OnStranger on_stranger, Limits limits)
     : limits_(limits),
       registry_(registry),
       events_(events),
       scratch_(std::move(scratch)),
       on_want_(std::move(on_want)),
+      on_stranger_(std::move(on_stranger)),
       socket_(std::move(socket)),
       epoll_(epoll_create1(EPOLL_CLOEXEC)),
       stop_(eventfd(0, EFD_CLOEXEC)),
@@ -181,10 +184,7 @@ bool ShimListener::Read(Connection& connection) {
   const auto received = connection.channel->Receive(&packet, Deadline::InMs(0));
   if (!received.ok()) {
     if (received.error().code == Code::kDeadlineExceeded) return true;
-    if (received.error().code == Code::kInvalidArgument && complaints_.Allows()) {
-      Log(LogLevel::kWarning, "process %d sent a packet that is no message; closing its connection",
-          connection.peer.pid);
-    }
+    if (received.error().code == Code::kInvalidArgument) OnNoMessage(connection, packet);
     return false;
   }
   if (connection.process == nullptr) return OnHello(connection, packet);
@@ -205,6 +205,23 @@ bool ShimListener::Read(Connection& connection) {
   return true;
 }
 
+void ShimListener::OnNoMessage(const Connection& connection, const wire::Packet& packet) {
+  // Every version begins its Hello in the same way, whatever its length.
+  uint32_t version;
+  const wire::Header header =
+      packet.size >= sizeof(wire::Header) ? packet.header() : wire::Header{};
+  const bool hello = connection.process == nullptr && header.magic == wire::kMagic &&
+                     header.type == wire::Type::kHello &&
+                     packet.size >= offsetof(wire::Hello, version) + sizeof version;
+  if (hello) {
+    memcpy(&version, packet.bytes + offsetof(wire::Hello, version), sizeof version);
+    on_stranger_(connection.peer, version, "");
+  }
+  if (!complaints_.Allows()) return;
+  Log(LogLevel::kWarning, "process %d sent a packet that is no message%s; closing its connection",
+      connection.peer.pid, hello ? " of this version" : "");
+}
+
 bool ShimListener::OnHello(Connection& connection, wire::Packet& packet) {
   wire::Hello hello;
   absl::Status admitted = BadHello("the first message must be a Hello");
@@ -221,6 +238,7 @@ bool ShimListener::OnHello(Connection& connection, wire::Packet& packet) {
 absl::Status ShimListener::Admit(Connection& connection, const wire::Hello& hello,
                                  wire::Packet& packet) {
   if (hello.version < wire::kOldestAccepted || hello.oldest_accepted > wire::kVersion) {
+    on_stranger_(connection.peer, hello.version, Printable(ReadText(hello.shim_version)));
     return Fail(absl::StatusCode::kFailedPrecondition, "ABI_MISMATCH",
                 Cat("its shim speaks version ", hello.version, ", this daemon accepts ",
                     wire::kOldestAccepted, " to ", wire::kVersion));

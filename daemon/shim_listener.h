@@ -40,11 +40,15 @@ class ShimListener {
   };
   // A process asks who holds memory that it found no room in. May not block.
   using OnWant = std::function<void(std::shared_ptr<Process>, const wire::Want&)>;
+  // A shim was turned away for the version of its wire; what it says of its own is made printable.
+  // May read /proc, may not block.
+  using OnStranger =
+      std::function<void(const Peer&, uint32_t version, const std::string& shim_version)>;
 
   // `registry` and `events` outlive it. What is in the registry already are processes of an earlier
   // daemon that have not come back yet. Serves until it is destroyed.
   ShimListener(Fd socket, Registry& registry, Events& events, ScratchHooks scratch, OnWant on_want,
-               Limits limits);
+               OnStranger on_stranger, Limits limits);
   ~ShimListener();
 
   // Closes every connection: the shims go on alone. Nothing is accepted afterwards.
@@ -63,6 +67,8 @@ class ShimListener {
   // False: close the connection.
   bool Read(Connection& connection);
   bool OnHello(Connection& connection, wire::Packet& packet);
+  // A packet that is no message may still be the Hello of another version.
+  void OnNoMessage(const Connection& connection, const wire::Packet& packet);
   absl::Status Admit(Connection& connection, const wire::Hello& hello, wire::Packet& packet);
   void Close(uint64_t id);
   // False, and errno set, when the kernel refuses.
@@ -81,6 +87,7 @@ class ShimListener {
   Events& events_;
   const ScratchHooks scratch_;
   const OnWant on_want_;
+  const OnStranger on_stranger_;
   Fd socket_;
   Fd epoll_;
   Fd stop_;

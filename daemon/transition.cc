@@ -38,12 +38,6 @@ wire::Commit CommitFor(const Member& member, const Transition::Eviction& evictio
 
 bool StaysOut(const Process& process) { return !process.ended() && IsOut(process.State()); }
 
-// What a process's progress is measured by.
-std::pair<uint64_t, ProcessState> Progress(const Process& process) {
-  const ProcessView view = process.View();
-  return {view.ledger ? view.ledger->moved_bytes : 0, view.state};
-}
-
 }  // namespace
 
 std::shared_ptr<Round> Transition::Send(
@@ -91,26 +85,34 @@ absl::Status Transition::Prepare(const GateOrder& gate) {
 
 absl::Status Transition::Commit(const Eviction& eviction) {
   if (cancelled()) return Undo(course_->Cancellation());
-  if (course_ != nullptr) course_->Moves();
-  const auto round =
-      Send([](const Member& m) { return !m.already; },
-           [&](Member& m, const auto& r, size_t slot) {
-             const auto commit = CommitFor(m, eviction);
-             Tell(m, ProcessState::kEvicting);
-             if (m.scratch == nullptr) {
-               m.process->Send(commit, r, slot);
-             } else {
-               const int fds[] = {m.scratch->lock(), m.scratch->data()};
-               m.process->Send(commit, r, slot, std::span(fds).subspan(1 - commit.has_lock));
-             }
-           });
+  const auto round = StartCommit(eviction);
   WaitWhileMoving(*round, limits_.stall_ms, Until::kAllOrFailure);
-  const Answers answers = round->answers();
+  absl::Status ended = EndCommit(*round);
+  return ended.ok() ? ended : Undo(ended);
+}
+
+std::shared_ptr<Round> Transition::StartCommit(const Eviction& eviction) {
+  if (course_ != nullptr) course_->Moves();
+  return Send([](const Member& m) { return !m.already; },
+              [&](Member& m, const auto& r, size_t slot) {
+                const auto commit = CommitFor(m, eviction);
+                Tell(m, ProcessState::kEvicting);
+                if (m.scratch == nullptr) {
+                  m.process->Send(commit, r, slot);
+                } else {
+                  const int fds[] = {m.scratch->lock(), m.scratch->data()};
+                  m.process->Send(commit, r, slot, std::span(fds).subspan(1 - commit.has_lock));
+                }
+              });
+}
+
+absl::Status Transition::EndCommit(Round& round) {
+  const Answers answers = round.answers();
   auto failed = FirstFailure(answers, "stopped moving bytes");
   if (!failed.ok()) {
     // No answer in time: that is what the wish to cancel has made of the wait.
-    if (cancelled() && ReasonOf(failed) == "SHIM_STALLED") failed = course_->Cancellation();
-    return Undo(failed);
+    const bool is_wish = cancelled() && ReasonOf(failed) == "SHIM_STALLED";
+    return is_wish ? course_->Cancellation() : failed;
   }
   for (size_t i = 0; i < answers.size(); ++i) {
     if (!answers[i]->reply) continue;
@@ -120,22 +122,93 @@ absl::Status Transition::Commit(const Eviction& eviction) {
   return absl::OkStatus();
 }
 
+std::shared_ptr<Round> Transition::StartArrival() {
+  if (course_ != nullptr) course_->Moves();
+  return Send([](const Member& m) { return !m.already; },
+              [&](Member& m, const auto& r, size_t slot) {
+                auto resume = wire::Make<wire::Resume>();
+                resume.in_turn = 1;
+                resume.epoch = epoch_;
+                Tell(m, ProcessState::kRestoring);
+                m.process->Send(resume, r, slot);
+              });
+}
+
+absl::Status Transition::EndArrival(Round& round) {
+  const Answers answers = round.answers();
+  auto failed = FirstFailure(answers, "stopped moving bytes");
+  if (!failed.ok()) {
+    const bool is_wish = cancelled() && ReasonOf(failed) == "SHIM_STALLED";
+    if (is_wish) failed = course_->Cancellation();
+  }
+  for (size_t i = 0; i < answers.size(); ++i) {
+    if (!answers[i] || !answers[i]->reply) continue;
+    members_[i].prepared = *answers[i]->reply;
+    if (members_[i].prepared.code == 0 && members_[i].prepared.already != 0) {
+      members_[i].already = true;
+    }
+  }
+  return failed;
+}
+
+absl::Status Transition::SendBack(absl::Status why) {
+  const auto aborts = Send([](const Member& m) { return !m.already; },
+                           [&](Member& m, const auto& r, size_t slot) {
+                             m.process->Send(wire::Make<wire::Abort>(), r, slot);
+                           });
+  WaitWhileMoving(*aborts, limits_.undo_ms, Until::kAll);
+  Answers answers = aborts->answers();
+  for (size_t i = 0; i < answers.size(); ++i) {
+    // One that refuses still has the HBM that the others are to have.
+    const bool refuses = answers[i] && !answers[i]->status.ok() && !members_[i].process->ended();
+    if (refuses) answers[i].reset();
+  }
+  why = DropUnanswered(answers, answers, std::move(why));
+  for (const Member& m : members_) {
+    if (!m.already) events_.Publish(Event::Kind::kState, *m.process);
+  }
+  return why;
+}
+
+absl::Status Transition::DropUnanswered(const Answers& first, const Answers& second,
+                                        absl::Status why) {
+  std::vector<int> dropped;
+  for (size_t i = 0; i < members_.size(); ++i) {
+    if (members_[i].already || (first[i] && second[i])) continue;
+    // One that does not answer is let go: without a daemon a shim undoes by itself.
+    members_[i].process->Drop();
+    dropped.push_back(members_[i].process->pid());
+  }
+  if (why.ok() || dropped.empty()) return why;
+  const std::string pids = Join(dropped, ", ");
+  return Annotate(why,
+                  Cat("(did not answer the undo and are left to undo by themselves: ", pids, ") "),
+                  {{"unanswered_pids", pids}});
+}
+
 void Transition::WaitWhileMoving(Round& round, uint64_t stall_ms, Until until) {
   const bool may_end_early = until == Until::kAllOrFailure;
-  std::vector<std::pair<uint64_t, ProcessState>> seen(members_.size());
+  Progress seen;
   Deadline stalled = Deadline::InMs(stall_ms);
   for (;;) {
     // The answer itself wakes at once; these looks are for the ledgers and for who cancels.
     const Deadline look = Deadline::InMs(std::min(Course::kLookMs, stall_ms));
     if (may_end_early ? round.WaitAllOrFailure(look) : round.WaitAll(look)) return;
     if (may_end_early && cancelled()) return;
-    for (size_t i = 0; i < members_.size(); ++i) {
-      const auto now = Progress(*members_[i].process);
-      if (now != seen[i]) stalled = Deadline::InMs(stall_ms);
-      seen[i] = now;
-    }
+    Progress now = ProgressOfAll();
+    if (now != seen) stalled = Deadline::InMs(stall_ms);
+    seen = std::move(now);
     if (stalled.Passed()) return;
   }
+}
+
+Transition::Progress Transition::ProgressOfAll() const {
+  Progress progress;
+  for (const Member& m : members_) {
+    const ProcessView view = m.process->View();
+    progress.emplace_back(view.ledger ? view.ledger->moved_bytes : 0, view.state);
+  }
+  return progress;
 }
 
 void Transition::Abort() {
@@ -165,26 +238,15 @@ absl::Status Transition::Undo(absl::Status why) {
   WaitWhileMoving(*resumes, limits_.stall_ms, Until::kAll);
   const Answers resumed = resumes->answers();
 
-  std::vector<int> paused, dropped;
-  for (size_t i = 0; i < members_.size(); ++i) {
-    const Member& m = members_[i];
+  why = DropUnanswered(aborted, resumed, std::move(why));
+  std::vector<int> paused;
+  for (const Member& m : members_) {
     if (m.already) continue;
-    // One that does not answer is let go: without a daemon a shim undoes by itself.
-    if (!aborted[i] || !resumed[i]) {
-      m.process->Drop();
-      dropped.push_back(m.process->pid());
-    }
     // Its ledger says where it is, also when its answer was lost on the way.
     if (!m.was_out && StaysOut(*m.process)) paused.push_back(m.process->pid());
     events_.Publish(Event::Kind::kState, *m.process);
   }
   if (why.ok()) return why;
-  if (!dropped.empty()) {
-    const std::string pids = Join(dropped, ", ");
-    why = Annotate(why,
-                   Cat("(did not answer the undo and are left to undo by themselves: ", pids, ") "),
-                   {{"unanswered_pids", pids}});
-  }
   if (!paused.empty()) {
     const std::string pids = Join(paused, ", ");
     why = Annotate(why, Cat("(still paused, resume when there is room: ", pids, ") "),

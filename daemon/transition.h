@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -46,6 +47,24 @@ class Transition {
   // those that the message then names. Fills `finished`.
   absl::Status Commit(const Eviction& eviction);
 
+  // The same in two steps, for a handoff. End is for when WaitAllOrFailure of the round has ended,
+  // and undoes nothing: Undo does that.
+  std::shared_ptr<Round> StartCommit(const Eviction& eviction);
+  absl::Status EndCommit(Round& round);
+  // A resume in turn: HBM is taken as the caller sends Room. End fills `prepared`. After it
+  // SendBack, or Resume, which opens the gates.
+  std::shared_ptr<Round> StartArrival();
+  absl::Status EndArrival(Round& round);
+  // What came in, or is about to, gives its HBM back. On a failure `why` says who did not answer.
+  absl::Status SendBack(absl::Status why);
+  // Brings every member that ran back to running after a failure; adds what stays behind, and who
+  // has not answered and is left to itself, to `why`.
+  absl::Status Undo(absl::Status why);
+
+  // What moves is told by: bytes moved and state of each member.
+  using Progress = std::vector<std::pair<uint64_t, wire::ProcessState>>;
+  Progress ProgressOfAll() const;
+
   // After Prepare: opens all gates.
   void Abort();
 
@@ -64,9 +83,8 @@ class Transition {
   // Waits for the answers until none has come and no byte has moved for `stall_ms`.
   void WaitWhileMoving(Round& round, uint64_t stall_ms, Until until);
   bool cancelled() const { return course_ != nullptr && course_->cancelled(); }
-  // Brings every member back to running after a failure; adds what stays behind, and who has not
-  // answered and is left to itself, to `why`.
-  absl::Status Undo(absl::Status why);
+  // Lets those go that have answered neither round, and adds them to `why`.
+  absl::Status DropUnanswered(const Answers& first, const Answers& second, absl::Status why);
   absl::Status FirstFailure(const Answers& answers, std::string_view unanswered) const;
   void Tell(const Member& member, wire::ProcessState state);
 

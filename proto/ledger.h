@@ -98,6 +98,10 @@ struct LedgerHeader {
   uint32_t zero;
   // Lines "name=value (source)", "warning: ..." and "event: UNIX-SECONDS ...".
   char text[2048];
+  // By device, in two's complement: HBM that has come (gone: negative) in the transition under way
+  // and is not in resident_bytes yet.
+  uint64_t shifted_bytes[kMaxDevices];
+  uint64_t out_bytes[kMaxDevices];  // HBM that a resume takes on each device
 };
 static_assert(std::is_trivially_copyable_v<LedgerHeader> &&
               sizeof(LedgerHeader) <= kLedgerHeaderBytes);

@@ -4,6 +4,7 @@
 //   daemon  -> shim     Welcome, or a Refusal and the end of the connection
 //   daemon  -> shim     Prepare, LetThrough, Commit (+ scratch files), Abort, Resume, ReleaseHost
 //   shim    -> daemon   one Reply to each of these, with the request's op_id
+//   daemon  -> shim     Room, without an answer, while a Resume in turn is under way
 //   shim    -> daemon   Want, when an allocation found no room; daemon -> shim  Holders, with its
 //   op_id
 //
@@ -147,8 +148,9 @@ struct Commit {
 };
 static_assert(std::is_trivially_copyable_v<Commit> && sizeof(Commit) == 960);
 
-// Before Commit: open the gate. During eviction: restore what was evicted, then open it. During
-// anything else: no effect. Answered when the process runs.
+// Before Commit: open the gate. During eviction: restore what was evicted, then open it. During and
+// after a Resume in turn: give back what came in. During anything else: no effect. Answered when
+// the process runs, or is out again.
 struct Abort {
   Header header;
 };
@@ -158,9 +160,21 @@ struct Resume {
   Header header;
   uint64_t epoch;         // as in Prepare
   uint32_t release_host;  // 1: give the host pool back afterwards, off the critical path
-  uint32_t zero;
+  // 1: moves the bytes alone, HBM taken as Room allows, and answers as kPartlyMoved with its
+  // backups whole and the gate closed; a Resume without it then opens the gate.
+  uint32_t in_turn;
 };
 static_assert(sizeof(Resume) == 40);
+
+// How much of a device's HBM a Resume in turn may take in all; the last figure for each counts.
+// Before the first there is none.
+struct Room {
+  Header header;
+  int32_t device;  // ordinal in the process
+  uint32_t zero;
+  uint64_t bytes;
+};
+static_assert(std::is_trivially_copyable_v<Room> && sizeof(Room) == 40);
 
 // Give pinned host memory that holds no backup back to the system.
 struct ReleaseHost {
@@ -246,6 +260,8 @@ constexpr size_t SizeOf(Type type) {
       return sizeof(Want);
     case Type::kHolders:
       return sizeof(Holders);
+    case Type::kRoom:
+      return sizeof(Room);
     case Type::kShareOpen:
       return sizeof(ShareOpen);
     case Type::kShareGrant:
@@ -285,6 +301,8 @@ template <>
 inline constexpr Type kTypeOf<Want> = Type::kWant;
 template <>
 inline constexpr Type kTypeOf<Holders> = Type::kHolders;
+template <>
+inline constexpr Type kTypeOf<Room> = Type::kRoom;
 template <>
 inline constexpr Type kTypeOf<ShareOpen> = Type::kShareOpen;
 template <>

@@ -7,8 +7,8 @@
 namespace parkade::wire {
 
 // Both sides send their version and the oldest they accept; each refuses what is older than that.
-constexpr uint32_t kVersion = 2;
-constexpr uint32_t kOldestAccepted = 2;
+constexpr uint32_t kVersion = 3;
+constexpr uint32_t kOldestAccepted = 3;
 constexpr uint32_t kMagic = 0x4b52'4150;  // "PARK"
 
 constexpr size_t kMaxTags = 16;     // tags with a policy of their own in one Commit
@@ -28,6 +28,7 @@ enum class Type : uint32_t {
   kLetThrough = 10,
   kWant = 11,
   kHolders = 12,
+  kRoom = 14,
   kShareOpen = 20,
   kShareGrant = 21,
   kSharePieces = 22,

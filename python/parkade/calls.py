@@ -52,6 +52,26 @@ class ResumeOptions(TransitionOptions, total=False):
     wait_timeout: float
 
 
+class HandoffOptions(TransitionOptions, total=False):
+    """Those of PauseOptions that say how the outgoing side leaves, and of ResumeOptions."""
+
+    policy: Policy | str
+    tag_policies: Mapping[str, Policy | str]
+    tags: Sequence[str]
+    drain_timeout: float
+    scratch_base: str
+    chunk_bytes: int
+    gated_work: types.GatedWork | str
+    gated_allocations: types.GatedAllocations | str
+    on_exported: types.OnExported | str
+    release_host: bool
+    overlap: types.Overlap | str
+
+
+class WaitOptions(CallOptions, total=False):
+    wait_timeout: float
+
+
 @dataclass(frozen=True)
 class Call(Generic[T]):
     name: str
@@ -67,11 +87,20 @@ def _operation(answer: Any) -> types.Operation:
     return messages.read(answer, types.Operation)
 
 
+def _forecast(answer: Any) -> types.Forecast:
+    return messages.read(answer.forecast, types.Forecast)
+
+
 LIST_PROCESSES = Call("ListProcesses", QUESTION, _all("processes", types.Process))
 GET_PROCESS = Call("GetProcess", QUESTION, lambda answer: messages.read(answer, types.ProcessDetails))
 GET_NODE = Call("GetNode", QUESTION, lambda answer: messages.read(answer, types.Node))
 PAUSE = Call("Pause", TRANSITION, _all("results", types.TransitionResult))
 RESUME = Call("Resume", TRANSITION, _all("results", types.TransitionResult))
+HANDOFF = Call("Handoff", TRANSITION, _all("results", types.TransitionResult))
+FORECAST_PAUSE = Call("Pause", QUESTION, _forecast)
+FORECAST_RESUME = Call("Resume", QUESTION, _forecast)
+FORECAST_HANDOFF = Call("Handoff", QUESTION, _forecast)
+WAIT_FREE = Call("WaitFree", TRANSITION, lambda answer: messages.read(answer, types.FreeMemory))
 GET_OPERATION = Call("GetOperation", QUESTION, _operation)
 WAIT_OPERATION = Call("WaitOperation", TRANSITION, _operation)
 CANCEL_OPERATION = Call("CancelOperation", TRANSITION, _operation)
@@ -91,6 +120,18 @@ def selector_of(target: types.Target | None) -> types.Selector | None:
 
 def with_selector(target: types.Target | None, options: Mapping[str, Any]) -> dict[str, Any]:
     return {"selector": selector_of(target), **options}
+
+
+_OF_THE_WHOLE = ("request_id", "epoch", "overlap", "timeout")
+_OF_BOTH = ("allow_empty",)
+_OF_THE_INCOMING = ("release_host",)
+
+
+def handoff(out: types.Target, into: types.Target, options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options where HandoffRequest has them: of the whole, or of one of its parts."""
+    outgoing = with_selector(out, {k: v for k, v in options.items() if k not in (*_OF_THE_WHOLE, *_OF_THE_INCOMING)})
+    incoming = with_selector(into, {k: v for k, v in options.items() if k in (*_OF_BOTH, *_OF_THE_INCOMING)})
+    return {"outgoing": outgoing, "incoming": incoming, **{k: v for k, v in options.items() if k in _OF_THE_WHOLE}}
 
 
 def named(id: str, request_id: str, options: Mapping[str, Any]) -> dict[str, Any]:

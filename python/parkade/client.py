@@ -104,6 +104,24 @@ class Client:
     def resume(self, target: types.Target, **options: Unpack[calls.ResumeOptions]) -> list[types.TransitionResult]:
         return self._call(calls.RESUME, calls.with_selector(target, options))
 
+    def handoff(self, out: types.Target, into: types.Target, **options: Unpack[calls.HandoffOptions]) -> list[types.TransitionResult]:
+        """Moves the memory of `out` out of the GPU while that of `into` comes in."""
+        return self._call(calls.HANDOFF, calls.handoff(out, into, options))
+
+    def forecast_pause(self, target: types.Target, **options: Unpack[calls.PauseOptions]) -> types.Forecast:
+        """What pause() with the same options would do now; moves nothing."""
+        return self._call(calls.FORECAST_PAUSE, {**calls.with_selector(target, options), "dry_run": True})
+
+    def forecast_resume(self, target: types.Target, **options: Unpack[calls.ResumeOptions]) -> types.Forecast:
+        return self._call(calls.FORECAST_RESUME, {**calls.with_selector(target, options), "dry_run": True})
+
+    def forecast_handoff(self, out: types.Target, into: types.Target, **options: Unpack[calls.HandoffOptions]) -> types.Forecast:
+        return self._call(calls.FORECAST_HANDOFF, {**calls.handoff(out, into, options), "dry_run": True})
+
+    def wait_free(self, gpu_uuid: str, bytes: int, **options: Unpack[calls.WaitOptions]) -> types.FreeMemory:
+        """Until so much of the GPU is free beside what resumes have booked; ResourceExhausted after wait_timeout."""
+        return self._call(calls.WAIT_FREE, {"gpu_uuid": gpu_uuid, "bytes": bytes, **options})
+
     def get_operation(self, id: str = "", *, request_id: str = "", **options: Unpack[calls.CallOptions]) -> types.Operation:
         """By its id, or this caller's last one with a request id."""
         return self._call(calls.GET_OPERATION, calls.named(id, request_id, options))

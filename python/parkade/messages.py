@@ -107,8 +107,8 @@ def _fill(message: Any, values: Mapping[str, Any]) -> None:
             place.seconds, place.nanos = divmod(round(value * 1e9), 1_000_000_000)
             place.SetInParent()
         else:
-            fields = dataclasses.fields(value)
-            _fill(place, {each.name: getattr(value, each.name) for each in fields})
+            given = value if isinstance(value, Mapping) else {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
+            _fill(place, given)
             place.SetInParent()
 
 

@@ -46,6 +46,13 @@ class OnExported(str, enum.Enum):
     BROKER = "broker"
 
 
+class Overlap(str, enum.Enum):
+    UNSPECIFIED = "unspecified"
+    HOST = "host"
+    GPU = "gpu"
+    ORDERED = "ordered"
+
+
 class ProcessState(str, enum.Enum):
     UNSPECIFIED = "unspecified"
     RUNNING = "running"
@@ -72,6 +79,7 @@ class OperationKind(str, enum.Enum):
     UNSPECIFIED = "unspecified"
     PAUSE = "pause"
     RESUME = "resume"
+    HANDOFF = "handoff"
 
 
 class OperationState(str, enum.Enum):
@@ -221,11 +229,13 @@ class GpuChange:
     free_before_bytes: int
     free_after_bytes: int
     expected_bytes: int
+    peak_bytes: int
+    allowed_bytes: int
 
 
 @dataclass(frozen=True)
 class TransitionResult:
-    """What became of one process in a pause or resume."""
+    """What became of one process in a pause, resume or handoff."""
 
     pid: int
     already: bool
@@ -264,8 +274,53 @@ class Failure:
 
 
 @dataclass(frozen=True)
+class TagForecast:
+    tag: str
+    policy: Policy
+    host_bytes: int
+    disk_bytes: int
+    discarded_bytes: int
+    kept_bytes: int
+
+
+@dataclass(frozen=True)
+class GpuDemand:
+    uuid: str
+    needed_bytes: int
+
+
+@dataclass(frozen=True)
+class ProcessForecast:
+    pid: int
+    already: bool
+    tags: tuple[TagForecast, ...]
+    gpus: tuple[GpuDemand, ...]
+    host_bytes: int
+    disk_bytes: int
+    new_host_bytes: int
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What a call would do now. `errors.of(refusal)` is the exception that it would raise."""
+
+    processes: tuple[ProcessForecast, ...]
+    refusals: tuple[Failure, ...]
+    seconds: float
+
+
+@dataclass(frozen=True)
+class FreeMemory:
+    """What a GPU has free, as the driver says, and what of it resumes have booked."""
+
+    free_bytes: int
+    booked_bytes: int
+    waited_seconds: float
+
+
+@dataclass(frozen=True)
 class Operation:
-    """A pause or resume. `errors.of(operation.failure)` is the exception of one that has failed."""
+    """A pause, resume or handoff. `errors.of(operation.failure)` is the exception of one that has failed."""
 
     id: str
     request_id: str

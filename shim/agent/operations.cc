@@ -45,10 +45,15 @@ wire::Reply ToReply(uint64_t op_id, const Freezer::Outcome& outcome, wire::Proce
   return reply;
 }
 
+bool IsInTurn(const wire::Packet& packet) {
+  wire::Resume resume;
+  return packet.Read(&resume) && resume.in_turn != 0;
+}
+
 bool IsAbortable(const wire::Packet& packet) {
   const wire::Type type = packet.header().type;
   return type == wire::Type::kPrepare || type == wire::Type::kLetThrough ||
-         type == wire::Type::kCommit;
+         type == wire::Type::kCommit || IsInTurn(packet);
 }
 
 }  // namespace
@@ -82,6 +87,13 @@ Result<void> Operations::Queue(std::unique_ptr<wire::Packet> packet) {
     Nudge(let.header.op_id);
     return {};
   }
+  wire::Room room;
+  if (packet->Read(&room)) {
+    freezer_.room().Allow(room.device, room.bytes);
+    return {};
+  }
+  // Here and not when it begins: the first Room may come before that.
+  if (IsInTurn(*packet)) freezer_.room().Reset();
   return Push(std::move(packet));
 }
 
@@ -162,6 +174,13 @@ void Operations::RunAll() {
       connection = connection_;
       abortable_ = request != nullptr && IsAbortable(*request);
       freezer_.ClearAbort();
+      // An Abort that has come before this has begun; others run, and it then undoes them.
+      const auto is_abort = [](const Request& r) {
+        return r != nullptr && r->header().type == wire::Type::kAbort;
+      };
+      if (abortable_ && IsInTurn(*request) && std::any_of(queue_.begin(), queue_.end(), is_abort)) {
+        freezer_.RequestAbort();
+      }
     }
     Run(request, connection);
   }
@@ -203,7 +222,8 @@ wire::Reply Operations::Execute(wire::Packet& packet) {
   } else if (packet.header().type == wire::Type::kAbort) {
     outcome = freezer_.Abort();
   } else if (packet.Read(&resume)) {
-    outcome = freezer_.Resume(op_id, resume.epoch);
+    outcome = resume.in_turn != 0 ? freezer_.Arrive(op_id, resume.epoch)
+                                  : freezer_.Resume(op_id, resume.epoch);
   } else if (packet.header().type == wire::Type::kReleaseHost) {
     freezer_.ReleaseHost();
   } else {

@@ -34,15 +34,17 @@ class Operations {
 
   // Queues a request of the present connection; starts the thread if none runs. A LetThrough
   // without arrival_ns is carried out and answered at once: a Prepare under way may be waiting for
-  // a peer that waits for that call. An Abort also makes a Prepare, LetThrough or Commit under way
-  // stop and undo itself. On error nothing was queued.
+  // a peer that waits for that call; so is a Room, without an answer. An Abort also makes a
+  // Prepare, LetThrough, Commit or Resume in turn under way stop and undo itself. On error nothing
+  // was queued.
   Result<void> Queue(std::unique_ptr<wire::Packet> packet);
 
   // The Reply to a request that could not be queued.
   wire::Reply Refusal(uint64_t op_id, const Error& error) const;
 
-  // The daemon is gone: forgets what has not begun, undoes a Prepare or Commit under way, lets a
-  // Resume finish, opens the gate of what was only prepared, and drops all replies. Does not wait.
+  // The daemon is gone: forgets what has not begun, undoes a Prepare, Commit or Resume in turn
+  // under way, lets a Resume finish, opens the gate of what was only prepared, gives back what came
+  // in in turn, and drops all replies. Does not wait.
   void Settle();
 
   // In a forked child: lets go of the scratch files, whose space would otherwise stay taken for as
@@ -83,7 +85,7 @@ class Operations {
   std::vector<wire::Reply> replies_ GUARDED_BY(mu_);
   Scratch scratch_ GUARDED_BY(mu_);
   bool running_ GUARDED_BY(mu_) = false;
-  bool abortable_ GUARDED_BY(mu_) = false;   // a Prepare, LetThrough or Commit is under way
+  bool abortable_ GUARDED_BY(mu_) = false;   // what is under way can be aborted
   uint64_t connection_ GUARDED_BY(mu_) = 1;  // replies of an earlier one are dropped
   bool hooked_ = false;                      // operation thread: hooks have run for a pause
   Thread thread_;

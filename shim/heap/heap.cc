@@ -315,6 +315,7 @@ Bytes Heap::GiveBack(const Removed& removed) {
   for (const auto& range : removed.ranges) {
     memory_.Destroy(*range);
     ledger_.AddResident(range->device, -int64_t(range->counted));
+    ledger_.AddOut(range->device, -int64_t(range->bytes - range->counted));
     bytes += range->counted;
   }
   return bytes;

@@ -84,6 +84,7 @@ void Heap::Moved(Range* range, RangeState state, wire::Place place) {
     }
   }
   ledger_.AddResident(device, change);
+  ledger_.AddOut(device, -change);
   ShowPlaces(shown);
   GiveBack(removed);
 }

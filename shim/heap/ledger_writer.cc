@@ -209,6 +209,13 @@ void LedgerWriter::AddTo(uint64_t wire::LedgerDevice::*field, int ordinal, int64
       .fetch_add(uint64_t(delta), std::memory_order_relaxed);
 }
 
+void LedgerWriter::AddTo(uint64_t (wire::LedgerHeader::*by_device)[wire::kMaxDevices], int ordinal,
+                         int64_t delta) {
+  if (header_ == nullptr || ordinal < 0 || size_t(ordinal) >= wire::kMaxDevices) return;
+  std::atomic_ref((header_->*by_device)[ordinal])
+      .fetch_add(uint64_t(delta), std::memory_order_relaxed);
+}
+
 void LedgerWriter::SetDevice(int ordinal, const unsigned char (&uuid)[16]) {
   if (header_ == nullptr || ordinal < 0 || size_t(ordinal) >= wire::kMaxDevices) return;
   MutexLock lock(mu_);
@@ -220,6 +227,21 @@ void LedgerWriter::SetDevice(int ordinal, const unsigned char (&uuid)[16]) {
 
 void LedgerWriter::AddResident(int ordinal, int64_t delta) {
   AddTo(&wire::LedgerDevice::resident_bytes, ordinal, delta);
+}
+
+void LedgerWriter::AddShifted(int ordinal, int64_t delta) {
+  AddTo(&wire::LedgerHeader::shifted_bytes, ordinal, delta);
+}
+
+void LedgerWriter::AddOut(int ordinal, int64_t delta) {
+  AddTo(&wire::LedgerHeader::out_bytes, ordinal, delta);
+}
+
+void LedgerWriter::ClearShifted() {
+  if (header_ == nullptr) return;
+  for (uint64_t& bytes : header_->shifted_bytes) {
+    std::atomic_ref(bytes).store(0, std::memory_order_relaxed);
+  }
 }
 
 void LedgerWriter::AddRequested(int ordinal, int64_t delta) {

@@ -44,6 +44,11 @@ class LedgerWriter {
   // Totals of one device, by ordinal; out of range is ignored.
   void SetDevice(int ordinal, const unsigned char (&uuid)[16]);
   void AddResident(int ordinal, int64_t delta);
+  // In the transition under way, not in the above yet; ClearShifted before it is.
+  void AddShifted(int ordinal, int64_t delta);
+  void ClearShifted();
+  // What is out, and will take HBM again.
+  void AddOut(int ordinal, int64_t delta);
   void AddRequested(int ordinal, int64_t delta);
   void AddForeign(int ordinal, wire::ForeignKind kind, int64_t delta);
   // Host memory that the application pins.
@@ -88,6 +93,8 @@ class LedgerWriter {
   void WriteText() REQUIRES(mu_);
   void Store(uint64_t wire::LedgerHeader::*field, uint64_t value);
   void AddTo(uint64_t wire::LedgerDevice::*field, int ordinal, int64_t delta);
+  void AddTo(uint64_t (wire::LedgerHeader::*by_device)[wire::kMaxDevices], int ordinal,
+             int64_t delta);
 
   Fd fd_;
   // The largest file there can be is mapped from the start, so that growing moves nothing. Null in

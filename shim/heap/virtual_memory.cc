@@ -265,6 +265,7 @@ CUresult VirtualMemory::GiveBack(const Memories& gone) {
       if (auto r = driver_.mem_release(physical); r != CUDA_SUCCESS) result = r;
     }
     ledger_.AddResident(memory->device, -int64_t(memory->counted));
+    ledger_.AddOut(memory->device, -int64_t(memory->bytes - memory->counted));
   }
   return result;
 }

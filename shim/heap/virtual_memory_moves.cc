@@ -114,6 +114,7 @@ void VirtualMemory::Moved(Range& range, RangeState state, wire::Place place) {
     settled_.NotifyAll();
   }
   ledger_.AddResident(device, change);
+  ledger_.AddOut(device, -change);
   if (slot && gone.empty()) ledger_.SetPlace(*slot, number, place);
   GiveBack(gone);
 }

@@ -28,7 +28,7 @@ Evictor::Evictor(MoveTools& tools, FileSpace* space, CUcontext context,
       lane_(tools.driver, CopyLane::Direction::kOut),
       backings_(moves_.size()),
       piece_left_(moves_.size()),
-      releases_(tools.driver, tools.memory) {}
+      releases_(tools.driver, tools.memory, &tools.ledger) {}
 
 Result<void> Evictor::Run() {
   InShim ours;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "common/timeline.h"
+#include "shim/pause/context_lost.h"
 #include "shim/pause/drain.h"
 #include "shim/pause/gate.h"
 
@@ -22,38 +23,6 @@ constexpr uint64_t kTakeBackMs = 30'000;
 // In an undo the exporter may be resumed only after this process has answered; who is then partly
 // moved is resumed with it.
 constexpr uint64_t kTakeBackInUndoMs = 200;
-
-// After one of these the driver refuses everything in the context, for good. DEINITIALIZED: the
-// process is in exit(), past the driver's own handler.
-bool IsContextLost(int cuda) {
-  switch (cuda) {
-    case CUDA_ERROR_DEINITIALIZED:
-    case CUDA_ERROR_INVALID_CONTEXT:
-    case CUDA_ERROR_ECC_UNCORRECTABLE:
-    case CUDA_ERROR_ILLEGAL_ADDRESS:
-    case CUDA_ERROR_LAUNCH_TIMEOUT:
-    case CUDA_ERROR_CONTEXT_IS_DESTROYED:
-    case CUDA_ERROR_ASSERT:
-    case CUDA_ERROR_HARDWARE_STACK_ERROR:
-    case CUDA_ERROR_ILLEGAL_INSTRUCTION:
-    case CUDA_ERROR_MISALIGNED_ADDRESS:
-    case CUDA_ERROR_INVALID_ADDRESS_SPACE:
-    case CUDA_ERROR_INVALID_PC:
-    case CUDA_ERROR_LAUNCH_FAILED:
-      return true;
-    default:
-      return false;
-  }
-}
-
-// What the caller hears of a process that ends by itself is not a fault of the driver.
-Result<void> Explained(const Result<void>& result) {
-  if (result.ok() || result.error().cuda != CUDA_ERROR_DEINITIALIZED) return result;
-  Error e = MakeError(Code::kUnavailable, "PROCESS_ENDING",
-                      "the process is ending: its driver has shut down");
-  e.cuda = result.error().cuda;
-  return e;
-}
 
 const char* NameOf(ProcessState state) {
   switch (state) {
@@ -220,6 +189,7 @@ Freezer::Outcome Freezer::LetThrough(Deadline drain_by, Deadline arrival_by) {
 Freezer::Outcome Freezer::Abort() {
   Outcome outcome;
   if (state_ == ProcessState::kPrepared) outcome.result = Run(kTakeBackInUndoMs);
+  if (arrival_) SendBackArrival();
   return outcome;
 }
 
@@ -333,6 +303,9 @@ void Freezer::GiveUp() {
 }
 
 void Freezer::Settle(const std::vector<Range*>& ranges) {
+  // Before it is in the other figures: for a moment too much HBM is shown as held, never too
+  // little.
+  ledger_.ClearShifted();
   for (Range* range : ranges) {
     if (IsResident(*range)) {
       range->backing.reset();
@@ -353,6 +326,12 @@ Freezer::Outcome Freezer::Resume(uint64_t op_id, uint64_t epoch) {
   if (state_ != ProcessState::kPaused && state_ != ProcessState::kPartlyMoved) {
     return Refuse("resume");
   }
+  if (arrival_) {
+    KeepArrival();
+    outcome.result = Run(kTakeBackMs);
+    outcome.stats.host_pool_bytes = pool_.held();
+    return outcome;
+  }
   Timeline timeline;
   const ProcessState before = state_;
   const std::vector<Range*> ranges = heap_.BeginRestore();
@@ -367,12 +346,7 @@ Freezer::Outcome Freezer::Resume(uint64_t op_id, uint64_t epoch) {
   outcome.result = mover_.Restore(ranges, files_, stage_bytes_, &report);
   outcome.stats.move_ns = MonotonicNs() - start_ns;
   timeline.Ended("move");
-  outcome.stats.host_bytes = report.moved.host;
-  outcome.stats.disk_bytes = report.moved.disk;
-  outcome.stats.released_bytes = report.released_bytes;
-  outcome.stats.needed_bytes = report.needed_bytes;
-  outcome.stats.free_bytes = report.free_bytes;
-  outcome.device = report.device;
+  Report(report, &outcome);
   Settle(ranges);
   ledger_.EndTransition();
   if (outcome.result.ok()) {

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <atomic>
+#include <optional>
 #include <vector>
 
 #include "common/io/direct_files.h"
@@ -19,6 +20,7 @@
 #include "shim/pause/foreign_release.h"
 #include "shim/pause/host_pool.h"
 #include "shim/pause/mover.h"
+#include "shim/pause/room.h"
 
 namespace parkade::shim {
 
@@ -63,10 +65,12 @@ class Freezer {
   // application gets the driver's own error.
   Outcome Commit(uint64_t op_id, const EvictionPlan& plan);
 
-  // kPrepared -> kRunning. Nothing to do when running or paused.
+  // kPrepared -> kRunning, and what Arrive has brought in goes back -> as before it. Nothing to do
+  // when running or paused.
   Outcome Abort();
 
-  // Any thread: a Prepare, LetThrough or Commit under way stops soon and undoes itself (CANCELLED).
+  // Any thread: a Prepare, LetThrough, Commit or Arrive under way stops soon and undoes itself
+  // (CANCELLED).
   void RequestAbort() { abort_requested_.store(true, std::memory_order_release); }
   const std::atomic<bool>& abort_requested() const { return abort_requested_; }
   // Before the next Prepare or Commit begins, by whoever starts it; the calls themselves never
@@ -79,6 +83,14 @@ class Freezer {
   // or disk said. kPartlyMoved with all of its own bytes in HBM when imported memory does not come
   // back: EXPORTER_PAUSED. Already kRunning: already.
   Outcome Resume(uint64_t op_id, uint64_t epoch = 0);
+
+  // The half of Resume that moves bytes, for who changes places with another process: takes HBM
+  // piece by piece as room() allows. kPaused or kPartlyMoved -> kPartlyMoved, all bytes in HBM, the
+  // backups whole, the gate closed; Resume then lets it run, Abort gives the HBM back. Errors as
+  // Resume, and CANCELLED. Already kRunning: already.
+  Outcome Arrive(uint64_t op_id, uint64_t epoch);
+  // What Arrive may take. Any thread.
+  Room& room() { return room_; }
 
   // Gives pinned memory that holds no backup back to the system; gigabytes take a while.
   void ReleaseHost();
@@ -107,6 +119,11 @@ class Freezer {
   void Settle(const std::vector<Range*>& ranges);
   Result<void> Evict(uint64_t op_id, const EvictionPlan& plan, Outcome* outcome);
   void UndoEviction(const std::vector<Range*>& ranges);
+  // Of Resume and Arrive: the figures of what was moved.
+  static void Report(const MoveReport& report, Outcome* outcome);
+  // What Arrive has brought in stays, or goes.
+  void KeepArrival();
+  void SendBackArrival();
 
   Heap& heap_;
   LedgerWriter& ledger_;
@@ -118,10 +135,13 @@ class Freezer {
   Mover mover_;
 
   wire::ProcessState state_ = wire::ProcessState::kRunning;
-  bool shares_ = false;    // others have been told that this process pauses
-  GateOrder gate_order_;   // of the pause under way or in force
-  DirectFiles files_;      // hold backups while paused
-  Bytes stage_bytes_ = 0;  // host memory that moving to and from them may use
+  bool shares_ = false;             // others have been told that this process pauses
+  GateOrder gate_order_;            // of the pause under way or in force
+  DirectFiles files_;               // hold backups while paused
+  Bytes stage_bytes_ = 0;           // host memory that moving to and from them may use
+  std::optional<Arrival> arrival_;  // in kPartlyMoved: brought in, not let run yet
+  wire::ProcessState arrived_from_ = wire::ProcessState::kPaused;
+  Room room_;
   std::atomic<bool> abort_requested_{false};
 };
 

@@ -10,6 +10,7 @@
 #include "shim/pause/file_space.h"
 #include "shim/pause/hash_crew.h"
 #include "shim/pause/host_pool.h"
+#include "shim/pause/room.h"
 
 namespace parkade::shim {
 
@@ -23,6 +24,7 @@ struct MoveTools {
   HashCrew& crew;
   const std::atomic<bool>* abort;  // from outside; null: cannot be aborted
   std::atomic<bool> stop{false};   // a thread has failed: the others need not go on
+  Room* room = nullptr;            // of a restore in turn: handles are created as it allows
 
   bool Stopping() const {
     return stop.load(std::memory_order_relaxed) ||

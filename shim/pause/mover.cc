@@ -165,6 +165,7 @@ Result<void> Mover::Discard(Range& range, MoveReport* report) {
   for (Piece& piece : range.pieces) {
     if (auto r = ReleasePiece(driver_, memory_, range, piece); !r.ok()) return r;
     report->released_bytes += piece.bytes;
+    ledger_.AddShifted(range.device, -int64_t(piece.bytes));
   }
   ledger_.AddMoved(LiveBytes(range));
   report->device = -1;
@@ -173,9 +174,25 @@ Result<void> Mover::Discard(Range& range, MoveReport* report) {
 
 Result<void> Mover::Restore(std::span<Range* const> ranges, const DirectFiles& files,
                             Bytes stage_bytes, MoveReport* report) {
+  auto arrival = BringIn(ranges, files, stage_bytes, nullptr, report);
+  if (!arrival.ok()) return arrival.error();
+  Keep(*arrival);
+  return {};
+}
+
+Result<Arrival> Mover::BringIn(std::span<Range* const> ranges, const DirectFiles& files,
+                               Bytes stage_bytes, Room& room, const std::atomic<bool>& abort,
+                               MoveReport* report) {
+  Turn turn{room, abort};
+  return BringIn(ranges, files, stage_bytes, &turn, report);
+}
+
+Result<Arrival> Mover::BringIn(std::span<Range* const> ranges, const DirectFiles& files,
+                               Bytes stage_bytes, Turn* turn, MoveReport* report) {
   InShim ours;
   Timeline timeline;
-  std::vector<RangeReturn> returns;
+  Arrival arrival{{ranges.begin(), ranges.end()}, {}};
+  std::vector<RangeReturn>& returns = arrival.returns;
   for (Range* range : ranges) {
     if (range->base == 0 && BytesOut(*range) != 0) {
       return CudaError(driver_, CUDA_ERROR_OUT_OF_MEMORY, "reserving addresses to restore %llu MiB",
@@ -187,9 +204,8 @@ Result<void> Mover::Restore(std::span<Range* const> ranges, const DirectFiles& f
     }
     if (!returning.pieces.empty()) returns.push_back(std::move(returning));
   }
-  if (auto r = CreateHandles(returns, report); !r.ok()) {
-    TakeBack(returns);
-    return r;
+  if (turn == nullptr) {
+    if (auto r = CreateHandles(returns, report); !r.ok()) return r.error();
   }
   timeline.Ended("create");
   std::vector<std::pair<CUcontext, std::vector<RangeReturn*>>> by_context;
@@ -207,7 +223,9 @@ Result<void> Mover::Restore(std::span<Range* const> ranges, const DirectFiles& f
   Bytes to_move = 0;
   for (const Range* range : ranges) to_move += BytesOut(*range);
   HashCrew crew(to_move);
-  MoveTools tools{driver_, memory_, pool_, ledger_, files, make_engine_, crew, nullptr};
+  MoveTools tools{driver_, memory_,      pool_, ledger_,
+                  files,   make_engine_, crew,  turn != nullptr ? &turn->abort : nullptr};
+  tools.room = turn != nullptr ? &turn->room : nullptr;
   std::vector<RestoreLane> lanes;
   for (auto& [context, mine] : by_context) {
     const int device = mine.front()->range->device;
@@ -222,23 +240,30 @@ Result<void> Mover::Restore(std::span<Range* const> ranges, const DirectFiles& f
   if (const RestoreLane* cause = FirstCause(lanes)) {
     report->device = cause->device;
     TakeBack(returns);
-    return cause->result;
+    const bool no_room = turn != nullptr && cause->result.error().cuda == CUDA_ERROR_OUT_OF_MEMORY;
+    if (no_room) return NoRoom(returns, cause->device, report);
+    return cause->result.error();
   }
   for (const RestoreLane& lane : lanes) {
     report->moved.host += lane.restorer->moved().host;
     report->moved.disk += lane.restorer->moved().disk;
   }
-  for (RangeReturn& returning : returns) {
+  for (const RangeReturn& returning : returns) {
     for (const Incoming& incoming : returning.pieces) {
-      Piece& piece = returning.range->pieces[incoming.piece];
-      piece.handle = incoming.handle;
-      report->released_bytes += piece.bytes;
+      report->released_bytes += returning.range->pieces[incoming.piece].bytes;
     }
   }
-  for (Range* range : ranges) range->backing.reset();
-  timeline.Ended("let go of backups");
   timeline.Log("bytes in");
-  return {};
+  return arrival;
+}
+
+void Mover::Keep(Arrival& arrival) {
+  for (RangeReturn& returning : arrival.returns) {
+    for (const Incoming& incoming : returning.pieces) {
+      returning.range->pieces[incoming.piece].handle = incoming.handle;
+    }
+  }
+  for (Range* range : arrival.ranges) range->backing.reset();
 }
 
 Result<void> Mover::CreateHandles(std::vector<RangeReturn>& returns, MoveReport* report) {
@@ -247,17 +272,14 @@ Result<void> Mover::CreateHandles(std::vector<RangeReturn>& returns, MoveReport*
     for (Incoming& incoming : returning.pieces) {
       const CUresult result =
           memory_.CreateAgain(range, range.pieces[incoming.piece].bytes, &incoming.handle);
-      if (result == CUDA_SUCCESS) continue;
+      if (result == CUDA_SUCCESS) {
+        ledger_.AddShifted(range.device, int64_t(range.pieces[incoming.piece].bytes));
+        continue;
+      }
       incoming.handle = 0;
       report->device = range.device;
-      Bytes needed = 0;
-      for (const RangeReturn& other : returns) {
-        if (other.range->device != range.device) continue;
-        for (const Incoming& in : other.pieces) needed += other.range->pieces[in.piece].bytes;
-      }
-      report->needed_bytes = needed;
       TakeBack(returns);  // so that the free bytes in the message are what others left
-      if (result == CUDA_ERROR_OUT_OF_MEMORY) return NoRoom(range, report);
+      if (result == CUDA_ERROR_OUT_OF_MEMORY) return NoRoom(returns, range.device, report);
       return CudaError(driver_, result, "creating GPU memory on device %d", range.device);
     }
   }
@@ -266,24 +288,37 @@ Result<void> Mover::CreateHandles(std::vector<RangeReturn>& returns, MoveReport*
 
 // The undo of a restore: what was mapped is unmapped, what was created is released.
 void Mover::TakeBack(std::vector<RangeReturn>& returns) {
+  InShim ours;
   for (RangeReturn& returning : returns) {
     for (Incoming& incoming : returning.pieces) {
       const Piece& piece = returning.range->pieces[incoming.piece];
       // An address that stays mapped makes the next restore fail at its map: paused, no bytes lost.
       if (std::exchange(incoming.mapped, false)) memory_.UnmapAll(*returning.range, piece);
-      if (const auto handle = std::exchange(incoming.handle, 0)) driver_.mem_release(handle);
+      if (const auto handle = std::exchange(incoming.handle, 0)) {
+        driver_.mem_release(handle);
+        ledger_.AddShifted(returning.range->device, -int64_t(piece.bytes));
+      }
     }
   }
 }
 
-Error Mover::NoRoom(const Range& range, MoveReport* report) const {
+Error Mover::NoRoom(const std::vector<RangeReturn>& returns, int device, MoveReport* report) const {
+  CUcontext context = nullptr;
+  report->needed_bytes = 0;
+  for (const RangeReturn& returning : returns) {
+    if (returning.range->device != device) continue;
+    context = returning.range->context;
+    for (const Incoming& in : returning.pieces) {
+      report->needed_bytes += returning.range->pieces[in.piece].bytes;
+    }
+  }
   size_t free = 0, total = 0;
-  ScopedContext current(driver_, range.context);
+  ScopedContext current(driver_, context);
   if (driver_.mem_get_info(&free, &total) != CUDA_SUCCESS) free = 0;
   report->free_bytes = free;
   Error e = MakeError(
-      Code::kResourceExhausted, "GPU_MEMORY", "device %d: %llu MiB needed, %llu MiB free",
-      range.device, (unsigned long long)report->needed_bytes >> 20, (unsigned long long)free >> 20);
+      Code::kResourceExhausted, "GPU_MEMORY", "device %d: %llu MiB needed, %llu MiB free", device,
+      (unsigned long long)report->needed_bytes >> 20, (unsigned long long)free >> 20);
   e.cuda = CUDA_ERROR_OUT_OF_MEMORY;
   return e;
 }

@@ -25,6 +25,12 @@ struct MoveReport {
   Bytes free_bytes = 0;
 };
 
+// What a restore has brought into HBM while its backups are still whole: to be kept, or taken back.
+struct Arrival {
+  std::vector<Range*> ranges;
+  std::vector<RangeReturn> returns;  // those of `ranges` that had a piece out
+};
+
 // Operation thread.
 class Mover {
  public:
@@ -45,6 +51,14 @@ class Mover {
   Result<void> Restore(std::span<Range* const> ranges, const DirectFiles& files, Bytes stage_bytes,
                        MoveReport* report);
 
+  // The same in two steps, the handles one after the other as `room` allows; stops at the next
+  // chunk once `abort` is true: CANCELLED. After it one of the two that follow.
+  Result<Arrival> BringIn(std::span<Range* const> ranges, const DirectFiles& files,
+                          Bytes stage_bytes, Room& room, const std::atomic<bool>& abort,
+                          MoveReport* report);
+  void Keep(Arrival& arrival);
+  void TakeBack(Arrival& arrival) { TakeBack(arrival.returns); }
+
  private:
   // Runs `work(i)` for every i below `count`, on a thread each where threads can be had.
   template <typename Work>
@@ -53,9 +67,17 @@ class Mover {
   // Says once in the ledger when memory could not be pinned, or not be had near its GPU.
   void EndGrowth();
   Result<void> Discard(Range& range, MoveReport* report);
+  // Null: all handles at once, and nobody can stop it.
+  struct Turn {
+    Room& room;
+    const std::atomic<bool>& abort;
+  };
+  Result<Arrival> BringIn(std::span<Range* const> ranges, const DirectFiles& files,
+                          Bytes stage_bytes, Turn* turn, MoveReport* report);
   Result<void> CreateHandles(std::vector<RangeReturn>& returns, MoveReport* report);
   void TakeBack(std::vector<RangeReturn>& returns);
-  Error NoRoom(const Range& range, MoveReport* report) const;
+  // Its figures go to `report`; the free ones are what the driver has now.
+  Error NoRoom(const std::vector<RangeReturn>& returns, int device, MoveReport* report) const;
 
   const Driver& driver_;
   DeviceMemory& memory_;

@@ -48,6 +48,7 @@ void ReleaseLane::ReleaseNext() {
   mu_.Lock();
   if (released.ok()) {
     released_bytes_ += item.piece->bytes;
+    if (ledger_ != nullptr) ledger_->AddShifted(item.range->device, -int64_t(item.piece->bytes));
   } else {
     error_ = released.error();
     waiting_.clear();

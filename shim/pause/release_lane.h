@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "common/mutex.h"
+#include "shim/heap/ledger_writer.h"
 #include "shim/libc/thread.h"
 #include "shim/pause/release_piece.h"
 
@@ -14,8 +15,9 @@ namespace parkade::shim {
 // One thread, which has a second one for as long as there is something to release.
 class ReleaseLane {
  public:
-  // Both outlive it.
-  ReleaseLane(const Driver& driver, DeviceMemory& memory) : driver_(driver), memory_(memory) {}
+  // All outlive it. `ledger` shows at once what is released; null: nobody looks.
+  ReleaseLane(const Driver& driver, DeviceMemory& memory, LedgerWriter* ledger = nullptr)
+      : driver_(driver), memory_(memory), ledger_(ledger) {}
   ~ReleaseLane() { Stop(); }
 
   // The piece, of which every byte is in its place, is the lane's until Finish or Stop. Where no
@@ -40,6 +42,7 @@ class ReleaseLane {
 
   const Driver& driver_;
   DeviceMemory& memory_;
+  LedgerWriter* const ledger_;
   mutable Mutex mu_;  // innermost; released while a piece is
   CondVar changed_;
   std::deque<Item> waiting_ GUARDED_BY(mu_);

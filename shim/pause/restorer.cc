@@ -76,6 +76,8 @@ Result<void> Restorer::RunUntilIdle() {
       continue;
     }
     if (*step == Step::kNoMore) return {};
+    if (waiting_ == nullptr) continue;
+    if (auto r = WaitForRoom(); !r.ok()) return r;
   }
 }
 
@@ -87,7 +89,13 @@ Result<Restorer::Step> Restorer::StartNext() {
       if (auto r = MapRange(*returns_[next_return_]); !r.ok()) return r.error();
     }
     chunk = NextChunk();
+    if (Incoming* awaited = chunk != nullptr ? Awaited(*chunk) : nullptr) {
+      auto step = BringPiece(*awaited);
+      if (!step.ok() || *step == Step::kMustWait) return step;
+    }
     if (chunk != nullptr) break;
+    auto step = BringRest();
+    if (!step.ok() || *step == Step::kMustWait) return step;
     ++next_return_;
     range_mapped_ = false;
   }
@@ -105,22 +113,30 @@ Result<void> Restorer::MapRange(RangeReturn& returning) {
   Range& range = *returning.range;
   incoming_.assign(range.pieces.size(), false);
   for (Incoming& incoming : returning.pieces) {
-    const Piece& piece = range.pieces[incoming.piece];
-    const CUresult result = tools_.memory.MapAt(range, piece, incoming.handle);
-    if (result != CUDA_SUCCESS) {
-      return CudaError(tools_.driver, result, "mapping 0x%llx",
-                       (unsigned long long)(range.base + piece.offset));
-    }
-    incoming.mapped = true;
     incoming_[incoming.piece] = true;
+    if (incoming.handle == 0) continue;  // in turn: when its first chunk is to come
+    if (auto r = Map(range, incoming); !r.ok()) return r;
   }
-  if (const CUresult result = tools_.memory.SetAccess(range); result != CUDA_SUCCESS) {
-    return CudaError(tools_.driver, result, "making 0x%llx accessible",
-                     (unsigned long long)range.base);
+  if (tools_.room == nullptr) {
+    if (const CUresult result = tools_.memory.SetAccess(range); result != CUDA_SUCCESS) {
+      return CudaError(tools_.driver, result, "making 0x%llx accessible",
+                       (unsigned long long)range.base);
+    }
   }
   timeline_.Ended("map");
   range_mapped_ = true;
   next_chunk_ = 0;
+  return {};
+}
+
+Result<void> Restorer::Map(const Range& range, Incoming& incoming) {
+  const Piece& piece = range.pieces[incoming.piece];
+  const CUresult result = tools_.memory.MapAt(range, piece, incoming.handle);
+  if (result != CUDA_SUCCESS) {
+    return CudaError(tools_.driver, result, "mapping 0x%llx",
+                     (unsigned long long)(range.base + piece.offset));
+  }
+  incoming.mapped = true;
   return {};
 }
 

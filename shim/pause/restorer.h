@@ -3,11 +3,13 @@
 // Maps a range when its first chunk is about to come in, while the chunks of earlier ranges are
 // still being copied. Every chunk is hashed again: by the GPU once it is in HBM; else by the crew,
 // what comes through a stage before it is copied in, what lies in pinned memory at the same time.
-// It creates no handles, and undoes nothing (mover.h does both).
+// It creates handles only where they have to wait for room (MoveTools::room), piece by piece, and
+// undoes nothing (mover.h does that).
 #pragma once
 
 #include <deque>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "common/timeline.h"
@@ -33,7 +35,8 @@ struct RangeReturn {
 
 class Restorer {
  public:
-  // `returns` all have `context`, and handles for all their pieces. All outlive it.
+  // `returns` all have `context`, and handles for all their pieces unless they wait for room. All
+  // outlive it.
   Restorer(MoveTools& tools, CUcontext context, std::vector<RangeReturn*> returns,
            Bytes stage_bytes);
 
@@ -57,6 +60,15 @@ class Restorer {
   Result<void> RunUntilIdle();
   Result<Step> StartNext();
   Result<void> MapRange(RangeReturn& returning);
+  Result<void> Map(const Range& range, Incoming& incoming);
+  // In turn: creates and maps one piece. kMustWait: there is no room for it yet; kNoMore: it is
+  // there.
+  Result<Step> BringPiece(Incoming& incoming);
+  // The pieces of the present range that no chunk belongs to.
+  Result<Step> BringRest();
+  Result<void> WaitForRoom();
+  // In turn: the piece of the chunk, if it is not there yet; else null.
+  Incoming* Awaited(const Chunk& chunk);
   const Chunk* NextChunk();
   Result<Step> StartRead(const Chunk& chunk);
   Result<Step> StartFromPageable(const Chunk& chunk);
@@ -95,6 +107,11 @@ class Restorer {
   size_t next_chunk_ = 0;
   bool range_mapped_ = false;
   std::vector<bool> incoming_;  // by piece of that range
+  // In turn: the piece that waits for room, and since when the driver has none where there should
+  // be.
+  const Incoming* waiting_ = nullptr;
+  std::optional<Deadline> no_memory_by_;
+  std::optional<Deadline> room_by_;  // until when it waits for room
 
   Timeline timeline_;
   MovedBytes moved_;

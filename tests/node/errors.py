@@ -25,6 +25,17 @@ except parkade.PermissionDenied as error:
 """
 
 
+# Says a Hello of a version that is still to come, which may be longer than today's.
+OTHER_VERSION = """
+import socket, struct, sys, time
+shim = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+shim.connect(sys.argv[1])
+shim.send(struct.pack("<IIIIQII", 0x4b524150, 1, 832, 0, 0, 99, 99).ljust(832, bytes(1)))
+print("turned away" if shim.recv(4096) == b"" else "let in", flush=True)
+sys.stdin.read()
+"""
+
+
 class Rows:
     def __init__(self, parkade, client, node):
         self.parkade, self.client, self.node = parkade, client, node
@@ -146,6 +157,17 @@ class Rows:
         node.faults()
         app.step()
 
+    def unmanaged(self):
+        """Programs without the library, and with one of another version."""
+        p, client, node = self.parkade, self.client, self.node
+        bare = node.stepper("--buffers", 1, "--bytes", "1M", park=False)
+        self.fails(p.FailedPrecondition, "NOT_INSTRUMENTED", lambda: client.pause(bare.pid), pid=bare.pid)
+        bare.finish()
+        other = node.start(sys.executable, "-c", OTHER_VERSION, node.runtime / "shim.sock", park=False)
+        harness.equal(other.line(), "turned away", "what a library of another version hears")
+        self.fails(p.FailedPrecondition, "ABI_MISMATCH", lambda: client.pause(other.pid), pid=other.pid, version=99)
+        other.kill()
+
     def processes(self):
         """A library that is not connected."""
         p, client, node = self.parkade, self.client, self.node
@@ -178,6 +200,7 @@ def run(node):
         rows.shared()
         rows.backups(small)
         rows.driver(small)
+        rows.unmanaged()
         rows.processes()
         harness.equal({p.state for p in client.list_processes()}, {parkade.ProcessState.RUNNING}, "states after all refusals")
     for program in (app, small):

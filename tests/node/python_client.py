@@ -15,7 +15,8 @@ def mirrors(parkade):
     for name, kind in vars(parkade.types).items():
         if not dataclasses.is_dataclass(kind):
             continue
-        message = {"Node": "GetNodeResponse", "ProcessDetails": "GetProcessResponse"}.get(name, name)
+        answers = {"Node": "GetNodeResponse", "ProcessDetails": "GetProcessResponse", "FreeMemory": "WaitFreeResponse"}
+        message = answers.get(name, name)
         harness.equal(
             sorted(field.name for field in dataclasses.fields(kind)),
             sorted(messages.new(message).DESCRIPTOR.fields_by_name), f"fields of {name}")

@@ -65,6 +65,21 @@ grpc::Status FakeControl::Resume(grpc::ServerContext*, const v1::ResumeRequest* 
   return error;
 }
 
+grpc::Status FakeControl::Handoff(grpc::ServerContext*, const v1::HandoffRequest* request,
+                                  v1::HandoffResponse* response) {
+  ++moves;
+  handoff_request = *request;
+  *response = handoff_answer;
+  return error;
+}
+
+grpc::Status FakeControl::WaitFree(grpc::ServerContext*, const v1::WaitFreeRequest* request,
+                                   v1::WaitFreeResponse* response) {
+  free_request = *request;
+  *response = free_answer;
+  return error;
+}
+
 grpc::Status FakeControl::CollectGarbage(grpc::ServerContext*,
                                          const v1::CollectGarbageRequest* request,
                                          v1::CollectGarbageResponse* response) {

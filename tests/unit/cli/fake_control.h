@@ -32,6 +32,8 @@ class FakeControl final : public v1::Control::Service {
   v1::GetNodeResponse node_answer;
   v1::PauseResponse pause_answer;
   v1::ResumeResponse resume_answer;
+  v1::HandoffResponse handoff_answer;
+  v1::WaitFreeResponse free_answer;
   v1::CollectGarbageResponse garbage_answer;
   v1::ListOperationsResponse operations_answer;
   v1::Operation cancel_answer;
@@ -45,13 +47,15 @@ class FakeControl final : public v1::Control::Service {
   v1::GetProcessRequest get_request;
   v1::PauseRequest pause_request;
   v1::ResumeRequest resume_request;
+  v1::HandoffRequest handoff_request;
+  v1::WaitFreeRequest free_request;
   v1::WatchRequest watch_request;
   v1::CollectGarbageRequest garbage_request;
   v1::ListOperationsRequest operations_request;
   v1::CancelOperationRequest cancel_request;
   v1::DefineGroupRequest define_request;
   v1::RemoveGroupRequest remove_request;
-  int moves = 0;  // calls of Pause and Resume
+  int moves = 0;  // calls of Pause, Resume and Handoff
 
  private:
   grpc::Status ListProcesses(grpc::ServerContext*, const v1::ListProcessesRequest*,
@@ -62,6 +66,10 @@ class FakeControl final : public v1::Control::Service {
                        v1::GetNodeResponse*) override;
   grpc::Status Pause(grpc::ServerContext*, const v1::PauseRequest*, v1::PauseResponse*) override;
   grpc::Status Resume(grpc::ServerContext*, const v1::ResumeRequest*, v1::ResumeResponse*) override;
+  grpc::Status Handoff(grpc::ServerContext*, const v1::HandoffRequest*,
+                       v1::HandoffResponse*) override;
+  grpc::Status WaitFree(grpc::ServerContext*, const v1::WaitFreeRequest*,
+                        v1::WaitFreeResponse*) override;
   grpc::Status CollectGarbage(grpc::ServerContext*, const v1::CollectGarbageRequest*,
                               v1::CollectGarbageResponse*) override;
   grpc::Status ListOperations(grpc::ServerContext*, const v1::ListOperationsRequest*,

@@ -123,7 +123,8 @@ TEST_CASE("pause -o json has every figure") {
       "gate_seconds": 0.001, "drain_seconds": 0.02, "move_seconds": 0.2, "total_seconds": 0.25,
       "residue_bytes": null, "let_through": 0, "wait_seconds": 0.0,
       "gpus": [{"uuid": "GPU-aaaa", "free_before_bytes": 1073741824,
-        "free_after_bytes": 9663676416, "expected_bytes": 8589934592}]}]})"));
+        "free_after_bytes": 9663676416, "expected_bytes": 8589934592,
+        "peak_bytes": 0, "allowed_bytes": 0}]}]})"));
 }
 
 TEST_CASE("pause refuses bad input before the daemon is asked") {

@@ -55,8 +55,10 @@ void FakeShim::WriteHeader() {
   h.devices[0].used = 1;
   for (const FakeAllocation& a : settings_.allocations) {
     h.devices[0].requested_bytes += a.bytes;
-    if (state() != ProcessState::kPaused) h.devices[0].resident_bytes += Stored(a.bytes);
+    const bool out = state() == ProcessState::kPaused || state() == ProcessState::kRestoring;
+    if (!out) h.devices[0].resident_bytes += Stored(a.bytes);
   }
+  h.shifted_bytes[0] = uint64_t(shifted_.load());
   CopyText(h.text, "PARKADE_POLICY=host (default)\nwarning: this is no real shim");
   [[maybe_unused]] const ssize_t n = pwrite(ledger_.get(), &h, sizeof h, 0);
 }
@@ -130,9 +132,14 @@ void FakeShim::Disconnect() {
   channel_.reset();
 }
 
-void FakeShim::On(wire::Type type, Act act) {
+void FakeShim::On(wire::Type type, Act act, int after) {
   const MutexLock lock(mu_);
-  acts_[type] = act;
+  acts_[type] = {act, after};
+}
+
+void FakeShim::SetShifted(int64_t bytes) {
+  shifted_ = bytes;
+  WriteHeader();
 }
 
 int FakeShim::Count(wire::Type type) const {
@@ -167,8 +174,12 @@ void FakeShim::Loop() {
     if (received.ok() ? !Handle(packet) : received.error().code != Code::kDeadlineExceeded) break;
   }
   draining_.reset();
+  arriving_.reset();
   if (state() == ProcessState::kPrepared || state() == ProcessState::kPreparing) {
     SetState(ProcessState::kRunning);
+  }
+  if (state() == ProcessState::kRestoring || state() == ProcessState::kPartlyMoved) {
+    SetState(ProcessState::kPaused);
   }
   shutdown(channel_->fd(), SHUT_RDWR);
 }
@@ -211,20 +222,40 @@ bool FakeShim::LookAtDrain() {
   return Answer(op_id, MakeError(Code::kFailedPrecondition, "BUSY", "launches have not ended"));
 }
 
+Bytes FakeShim::Needed() const {
+  Bytes bytes = 0;
+  for (const FakeAllocation& a : settings_.allocations) bytes += Stored(a.bytes);
+  return bytes;
+}
+
+// Whether there is room now for what is to come in. False: the connection is to end.
+bool FakeShim::LookAtRoom() {
+  if (!arriving_ || room_ < Needed()) return true;
+  const Arriving arrived = *std::exchange(arriving_, std::nullopt);
+  SetState(ProcessState::kPartlyMoved);
+  if (arrived.act == Act::kDropAnswer) return false;
+  return Answer(arrived.op_id, {}) && arrived.act != Act::kAnswerAndDrop;
+}
+
 bool FakeShim::Handle(wire::Packet& packet) {
   const wire::Header header = packet.header();
   Act act = Act::kWork;
   {
     const MutexLock lock(mu_);
     ++counts_[header.type];
-    if (const auto at = acts_.find(header.type); at != acts_.end()) act = at->second;
+    const auto at = acts_.find(header.type);
+    if (at != acts_.end() && at->second.after-- <= 0) act = at->second.act;
   }
   switch (act) {
     case Act::kWork:
       return Work(packet, act);
     case Act::kRefuse:
       // As the real one: a Prepare or Commit that fails leaves the process running.
-      if (header.type != wire::Type::kResume) SetState(ProcessState::kRunning);
+      // One whose bytes are out, or on their way in, does not run by refusing.
+      if (header.type != wire::Type::kResume && state() != ProcessState::kRestoring &&
+          state() != ProcessState::kPartlyMoved) {
+        SetState(ProcessState::kRunning);
+      }
       return Answer(header.op_id,
                     MakeError(Code::kFailedPrecondition, "BUSY", "told to refuse this message"));
     case Act::kHang:
@@ -233,7 +264,7 @@ bool FakeShim::Handle(wire::Packet& packet) {
       return false;
     case Act::kDropAnswer:
     case Act::kAnswerAndDrop:
-      return Work(packet, act) && draining_.has_value();
+      return Work(packet, act) && (draining_ || arriving_);
   }
   return false;
 }
@@ -293,6 +324,17 @@ bool FakeShim::Work(wire::Packet& packet, Act act) {
     SetState(result.ok() ? ProcessState::kPaused : ProcessState::kRunning);
     return answer(result);
   }
+  wire::Room room;
+  if (packet.Read(&room)) {
+    room_ = room.bytes;
+    return LookAtRoom();
+  }
+  if (packet.Read(&resume) && resume.in_turn != 0 && state() == ProcessState::kPaused) {
+    room_ = 0;
+    SetState(ProcessState::kRestoring);
+    arriving_ = {op_id, act};
+    return true;
+  }
   if (packet.Read(&resume)) {
     const bool already = state() == ProcessState::kRunning;
     stats_ = {};
@@ -311,52 +353,16 @@ bool FakeShim::Work(wire::Packet& packet, Act act) {
         return false;
     }
     if (state() == ProcessState::kPrepared) SetState(ProcessState::kRunning);
+    if (arriving_) {
+      const uint64_t aborted = std::exchange(arriving_, std::nullopt)->op_id;
+      SetState(ProcessState::kPaused);
+      if (!Answer(aborted, MakeError(Code::kCancelled, "CANCELLED", "the daemon gave up"))) {
+        return false;
+      }
+    }
+    if (state() == ProcessState::kPartlyMoved) SetState(ProcessState::kPaused);
   }
   return answer({});
-}
-
-wire::Policy FakeShim::PolicyOf(const wire::Commit& commit, const std::string& tag) const {
-  for (uint32_t i = 0; i < commit.tag_count; ++i) {
-    if (ReadText(commit.tags[i].tag) == tag) return wire::Policy(commit.tags[i].policy);
-  }
-  return wire::Policy(commit.policy);
-}
-
-// Checks the grants as the real one does: what they do not cover is an error.
-Result<void> FakeShim::Evict(wire::Packet& packet, const wire::Commit& commit) {
-  Bytes host = 0, disk = 0, automatic = 0;
-  for (const FakeAllocation& a : settings_.allocations) {
-    const wire::Policy policy = PolicyOf(commit, a.tag);
-    if (policy == wire::Policy::kHost) host += Stored(a.bytes);
-    if (policy == wire::Policy::kDisk) disk += Stored(a.bytes);
-    if (policy == wire::Policy::kAuto) automatic += Stored(a.bytes);
-  }
-  const auto short_of = [](const char* reason) {
-    return MakeError(Code::kResourceExhausted, reason, "the grant does not suffice");
-  };
-  if (host > commit.host_bytes) return short_of("HOST_MEMORY");
-  const Bytes moved = std::min(automatic, commit.host_bytes - host);
-  host += moved;
-  disk += automatic - moved;
-  if (disk > commit.disk_bytes) return short_of("DISK_SPACE");
-  if (disk > 0) {
-    const size_t first = commit.has_lock;
-    struct stat s;
-    if (packet.fd_count != first + commit.file_count || commit.file_count == 0 ||
-        fstat(packet.fds[first].get(), &s) != 0 || Bytes(s.st_size) < disk) {
-      return short_of("DISK_SPACE");
-    }
-    if (commit.has_lock != 0) lock_ = std::move(packet.fds[0]);
-    scratch_ = ReadText(commit.scratch);
-    const uint64_t mark = 0x5041524b;
-    if (pwrite(packet.fds[first].get(), &mark, sizeof mark, 0) != ssize_t(sizeof mark)) {
-      return OsError(errno, "write backup");
-    }
-  }
-  host_bytes_ = stats_.host_bytes = host;
-  disk_bytes_ = stats_.disk_bytes = disk;
-  SetPlaces(disk > 0 ? wire::Place::kDisk : wire::Place::kHost);
-  return {};
 }
 
 }  // namespace parkade::testing

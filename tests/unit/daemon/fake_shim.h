@@ -63,8 +63,8 @@ class FakeShim {
   // paused stays so.
   void Disconnect();
 
-  // From the next message of that type on.
-  void On(wire::Type type, Act act) EXCLUDES(mu_);
+  // From the next message of that type on, or after that many more of it.
+  void On(wire::Type type, Act act, int after = 0) EXCLUDES(mu_);
   // Adds to what Prepare says that it would evict, as slack the ledger does not list.
   void AddUnlisted(Bytes bytes) { unlisted_ = bytes; }
 
@@ -75,6 +75,10 @@ class FakeShim {
   int Count(wire::Type type) const EXCLUDES(mu_);
   wire::Commit last_commit() const EXCLUDES(mu_);
   wire::Prepare last_prepare() const EXCLUDES(mu_);
+  // What the daemon has allowed a Resume in turn last.
+  Bytes room() const { return room_; }
+  // What its ledger says has come, or gone, in the transition under way.
+  void SetShifted(int64_t bytes);
 
  private:
   // A Prepare or LetThrough whose launches still run.
@@ -85,7 +89,15 @@ class FakeShim {
     bool wants_call;   // of it: none has come yet
   };
 
+  // A Resume in turn that has no room for its bytes yet.
+  struct Arriving {
+    uint64_t op_id;
+    Act act;
+  };
+
   void Loop();
+  bool LookAtRoom();
+  Bytes Needed() const;
   bool Handle(wire::Packet& packet);
   bool Work(wire::Packet& packet, Act act);
   // Looks how far `draining_` is. False: the connection is to end.
@@ -108,9 +120,16 @@ class FakeShim {
   wire::Stats stats_{};
   std::optional<Draining> draining_;  // the serving thread's
   Act draining_act_ = Act::kWork;
+  std::optional<Arriving> arriving_;  // likewise
+  std::atomic<Bytes> room_{0};
+  std::atomic<int64_t> shifted_{0};
   std::unique_ptr<wire::Channel> channel_;
   mutable Mutex mu_;
-  std::map<wire::Type, Act> acts_ GUARDED_BY(mu_);
+  struct Told {
+    Act act;
+    int after;
+  };
+  std::map<wire::Type, Told> acts_ GUARDED_BY(mu_);
   std::map<wire::Type, int> counts_ GUARDED_BY(mu_);
   wire::Commit commit_ GUARDED_BY(mu_){};
   wire::Prepare prepare_ GUARDED_BY(mu_){};

@@ -1,6 +1,8 @@
 // The account of free HBM: who may set out for it, who waits, who is refused.
 #include "daemon/gpu_account.h"
 
+#include <sched.h>
+
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <memory>
@@ -150,4 +152,44 @@ TEST_CASE("waiting ends with the deadline, with the process, and with the daemon
   end.join();
   CHECK(ReasonOf(closed) == "SHUTTING_DOWN");
   a.booking.AwaitChange(Soon());  // returns
+}
+
+TEST_CASE("what is promised to a handoff nobody else sets out for, waiting or not") {
+  Gpu gpu(50);
+  GpuAccount account(gpu.Asked());
+  Resume handoff(account), other(account);
+  handoff.booking.Promise({{"g", 100}});
+  CHECK_FALSE(other.booking.Book({{"g", 1}}, kNow).ok());
+  gpu.free = 100;  // as the other side leaves
+  CHECK_FALSE(other.booking.Book({{"g", 1}}, kNow).ok());
+  handoff.resident = 100;
+  gpu.free = 10;
+  CHECK(other.booking.Book({{"g", 10}}, kNow).ok());
+}
+
+TEST_CASE("a wait for free memory ends when it is there beside what is booked, or in time") {
+  Gpu gpu(100);
+  GpuAccount account(gpu.Asked());
+  const auto never = [] { return false; };
+  CHECK(account.WaitForRoom("g", 100, kNow, never).HasFor(100));
+  CHECK_FALSE(account.WaitForRoom("other", 1, Soon(), never).free.has_value());
+  {
+    Resume a(account);
+    REQUIRE(a.booking.Book({{"g", 60}}, kNow).ok());
+    const auto room = account.WaitForRoom("g", 50, kNow, never);
+    CHECK_FALSE(room.HasFor(50));
+    CHECK(room.booked == 60);
+    CHECK(room.HasFor(40));
+    std::atomic<bool> gives_up{false};
+    std::thread leaves([&] { gives_up = true; });
+    CHECK_FALSE(account.WaitForRoom("g", 50, Soon(), [&] { return gives_up.load(); }).HasFor(50));
+    leaves.join();
+  }
+  gpu.free = 0;
+  std::thread frees([&] {
+    while (gpu.looks < 10) sched_yield();
+    gpu.free = 70;
+  });
+  CHECK(account.WaitForRoom("g", 70, Soon(), never).HasFor(70));
+  frees.join();
 }

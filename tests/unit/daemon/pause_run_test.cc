@@ -98,7 +98,9 @@ TEST_CASE("what cannot be paused is refused by kind, and nothing is left behind"
     return ReasonIn(status);
   };
   using grpc::StatusCode;
-  CHECK(refusal(PauseOf({1}, v1::POLICY_HOST), StatusCode::NOT_FOUND) == "NO_PROCESS");
+  CHECK(refusal(PauseOf({4'000'000}, v1::POLICY_HOST), StatusCode::NOT_FOUND) == "NO_PROCESS");
+  CHECK(refusal(PauseOf({getpid()}, v1::POLICY_HOST), StatusCode::FAILED_PRECONDITION) ==
+        "NOT_INSTRUMENTED");
   CHECK(refusal(PauseOf({}, v1::POLICY_HOST), StatusCode::INVALID_ARGUMENT) == "BAD_SELECTOR");
   CHECK(refusal(PauseOf({pid}, v1::POLICY_DISCARD), StatusCode::INVALID_ARGUMENT) == "BAD_POLICY");
   auto request = PauseOf({pid}, v1::POLICY_HOST);

@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 
 #include "common/text.h"
+#include "daemon/measured_rates.h"
 #include "daemon/status.h"
 
 using namespace parkade;
@@ -252,4 +253,38 @@ TEST_CASE("a tag that nobody has is refused with those that they have, unless th
   const auto grants = Plan(policies, demands, 100_MiB);
   REQUIRE(grants.ok());
   CHECK((*grants)[0].host + (*grants)[0].disk == 0);
+}
+
+TEST_CASE("what a grant makes of each tag adds up to what it grants") {
+  const Demand demand =
+      Needs(1, {{"a", 10_MiB}, {"b", 6_MiB}, {"c", 4_MiB}, {"d", 2_MiB}, {"e", 1_MiB}});
+  const Policies policies = All(
+      Policy::kAuto,
+      {{"b", Policy::kHost}, {"c", Policy::kDiscard}, {"d", Policy::kKeep}, {"e", Policy::kDisk}});
+  const auto grants = Plan(policies, std::span(&demand, 1), 9_MiB);
+  REQUIRE(grants.ok());
+  const auto shares = SharesOf(policies, demand, (*grants)[0]);
+  REQUIRE(shares.size() == 5);
+  CHECK(shares[0].host == 3_MiB);  // what the tag that must be there leaves of the host's 9
+  CHECK(shares[0].disk == 7_MiB);
+  CHECK(shares[1].host == 6_MiB);
+  CHECK(shares[2].discarded == 4_MiB);
+  CHECK(shares[3].kept == 2_MiB);
+  CHECK(shares[4].disk == 1_MiB);
+}
+
+TEST_CASE("rates say how long a move takes once one of its kind was seen") {
+  MeasuredRates rates;
+  wire::Stats stats{};
+  stats.host_bytes = 1_GiB;
+  stats.move_ns = 500'000'000;
+  rates.Note(Way::kOut, stats);
+  CHECK(*rates.SecondsFor(Way::kOut, 4_GiB, 0) == Approx(2.0));
+  CHECK_FALSE(rates.SecondsFor(Way::kIn, 4_GiB, 0).has_value());
+  CHECK_FALSE(rates.SecondsFor(Way::kOut, 4_GiB, 1).has_value());
+  CHECK(rates.SecondsFor(Way::kIn, 0, 0) == 0.0);
+  stats.host_bytes = 1_MiB;  // too little to tell
+  stats.move_ns = 1'000'000'000;
+  rates.Note(Way::kOut, stats);
+  CHECK(*rates.SecondsFor(Way::kOut, 4_GiB, 0) == Approx(2.0));
 }

@@ -255,3 +255,84 @@ TEST_CASE("a group is written as it was read, and none selects another") {
   in.mutable_selector()->set_group("other");
   CHECK(ReasonOf(Read(in, "uid 1").status()) == "BAD_SELECTOR");
 }
+
+TEST_CASE("a handoff is its two parts, and what belongs to both is said once") {
+  v1::HandoffRequest in;
+  in.mutable_outgoing()->mutable_selector()->set_role("rollout");
+  in.mutable_outgoing()->set_policy(v1::POLICY_DISK);
+  in.mutable_incoming()->mutable_selector()->add_pids(7);
+  in.mutable_incoming()->set_release_host(true);
+  in.set_epoch(9);
+  auto order = Parse(in);
+  REQUIRE(order.ok());
+  CHECK(order->outgoing.selector.role == "rollout");
+  CHECK(order->outgoing.policies.all == wire::Policy::kDisk);
+  CHECK(order->outgoing.epoch == 9);
+  CHECK(order->incoming.selector.pids == std::vector<int32_t>{7});
+  CHECK(order->incoming.release_host);
+  CHECK(order->overlap == Overlap::kHost);
+  const std::pair<v1::Overlap, Overlap> overlaps[] = {{v1::OVERLAP_HOST, Overlap::kHost},
+                                                      {v1::OVERLAP_GPU, Overlap::kGpu},
+                                                      {v1::OVERLAP_ORDERED, Overlap::kOrdered}};
+  for (const auto& [theirs, ours] : overlaps) {
+    in.set_overlap(theirs);
+    CHECK(Parse(in)->overlap == ours);
+  }
+  const auto refused = [&](auto change) {
+    v1::HandoffRequest wrong = in;
+    change(wrong);
+    return ReasonOf(Parse(wrong).status());
+  };
+  CHECK(refused([](auto& r) { r.set_overlap(v1::Overlap(4)); }) == "BAD_REQUEST");
+  CHECK(refused([](auto& r) { r.mutable_outgoing()->set_request_id("x"); }) == "BAD_REQUEST");
+  CHECK(refused([](auto& r) { r.mutable_incoming()->set_epoch(1); }) == "BAD_REQUEST");
+  CHECK(refused([](auto& r) { r.mutable_incoming()->set_dry_run(true); }) == "BAD_REQUEST");
+  CHECK(refused([](auto& r) { r.mutable_incoming()->mutable_wait_timeout(); }) == "BAD_REQUEST");
+  CHECK(refused([](auto& r) { r.mutable_outgoing()->set_gate_mode(v1::GATE_MODE_OPEN); }) ==
+        "BAD_REQUEST");
+  CHECK(refused([](auto& r) { r.mutable_incoming()->mutable_selector()->set_group("none"); }) ==
+        "NO_GROUP");
+}
+
+TEST_CASE("kinds of operations have the API's numbers, and their failures all that is known") {
+  const std::pair<OperationKind, v1::Operation::Kind> kinds[] = {
+      {OperationKind::kPause, v1::Operation::KIND_PAUSE},
+      {OperationKind::kResume, v1::Operation::KIND_RESUME},
+      {OperationKind::kHandoff, v1::Operation::KIND_HANDOFF}};
+  for (const auto& [ours, theirs] : kinds) {
+    OperationView view;
+    view.kind = ours;
+    v1::Operation out;
+    Write(view, &out);
+    CHECK(out.kind() == theirs);
+  }
+}
+
+TEST_CASE("a forecast is written with every share and refusal") {
+  Forecast in;
+  ProcessForecast& process = in.processes.emplace_back();
+  process.pid = 7;
+  process.tags.push_back({"t\n", wire::Policy::kAuto, 1, 2, 3, 4});
+  process.needed = {{"GPU-a", 5}};
+  process.host = 6;
+  process.disk = 7;
+  process.new_host = 8;
+  in.Refuse(absl::OkStatus());
+  in.Refuse(Fail(absl::StatusCode::kNotFound, "NO_FILE", "gone", {{"path", "/x"}}));
+  in.seconds = 1.5;
+  v1::Forecast out;
+  Write(in, &out);
+  REQUIRE(out.processes_size() == 1);
+  const auto& tag = out.processes(0).tags(0);
+  CHECK(tag.tag() == "t?");
+  CHECK(tag.policy() == v1::POLICY_AUTO);
+  CHECK(tag.host_bytes() + 10 * tag.disk_bytes() + 100 * tag.discarded_bytes() +
+            1000 * tag.kept_bytes() ==
+        4321);
+  CHECK(out.processes(0).gpus(0).needed_bytes() == 5);
+  CHECK(out.processes(0).new_host_bytes() == 8);
+  REQUIRE(out.refusals_size() == 1);
+  CHECK(out.refusals(0).reason() == "NO_FILE");
+  CHECK(out.refusals(0).metadata().at("path") == "/x");
+  CHECK(out.seconds() == 1.5);
+}

@@ -14,6 +14,7 @@
 #include "common/text.h"
 #include "daemon/runtime_dir.h"
 #include "daemon/status.h"
+#include "daemon/unmanaged.h"
 #include "tests/unit/daemon/fake_shim.h"
 #include "tests/unit/daemon/test_dir.h"
 
@@ -30,6 +31,9 @@ struct Served {
         listener(
             *ListenAt(path, SOCK_SEQPACKET), registry, events,
             {[](auto&, const auto&, auto) {}, [](auto) {}, [](auto) {}}, [](auto, const auto&) {},
+            [this](const Peer& peer, uint32_t version, const std::string& shim) {
+              unmanaged.TurnedAway(peer, version, shim);
+            },
             limits) {}
 
   bool WaitForProcesses(size_t count) {
@@ -46,6 +50,7 @@ struct Served {
 
   TestDir dir;
   const std::string path;
+  Unmanaged unmanaged;
   Registry registry;
   Events events;
   ShimListener listener;
@@ -195,6 +200,33 @@ TEST_CASE("a Hello with a false identity, version or ledger is refused with the 
   CHECK(RefusalOf(served.path, hello, ledger) == "welcome");
 }
 
+TEST_CASE("a shim of another version is turned away, and whoever names it hears why") {
+  Served served;
+  const Caller root{0, true};
+  FakeShim shim({});
+  CHECK(ReasonOf(served.unmanaged.Explain(root, getpid())) == "NOT_INSTRUMENTED");
+  wire::Hello hello = shim.MakeHello();
+  hello.oldest_accepted = hello.version = 99;
+  CopyText(hello.shim_version, "9.9\033");
+  REQUIRE(RefusalOf(served.path, hello, {shim.ledger()}) == "ABI_MISMATCH");
+  const auto why = served.unmanaged.Explain(root, getpid());
+  CHECK(ReasonOf(why) == "ABI_MISMATCH");
+  CHECK(MetadataOf(why)["version"] == "99");
+  CHECK(MetadataOf(why)["shim_version"] == "9.9?");
+  CHECK(MetadataOf(why)["pid"] == std::to_string(getpid()));
+
+  // A later one may have a Hello of another length.
+  const Fd client = RawClient(served.path);
+  std::vector<char> longer(sizeof hello + 64);
+  hello.header.size = uint32_t(longer.size());
+  hello.version = 100;
+  memcpy(longer.data(), &hello, sizeof hello);
+  SendWith(client, longer.data(), longer.size(), {});
+  REQUIRE(IsClosed(client));
+  CHECK(MetadataOf(served.unmanaged.Explain(root, getpid()))["version"] == "100");
+  CHECK(served.registry.All().empty());
+}
+
 TEST_CASE("descriptors that nobody asked for are closed") {
   Served served;
   const size_t before = OpenDescriptors();
@@ -275,9 +307,10 @@ TEST_CASE("a process of an earlier daemon whose end cannot be seen is not kept")
   // A plain file is nothing that epoll watches.
   registry.Add(std::make_shared<Process>(identity, Fd(open(dir.path().c_str(), O_RDONLY))));
   const auto watcher = events.Watch();
-  const ShimListener listener(*ListenAt(dir / "shim.sock", SOCK_SEQPACKET), registry, events,
-                              {[](auto&, const auto&, auto) {}, [](auto) {}, [](auto) {}},
-                              [](auto, const auto&) {}, {});
+  const ShimListener listener(
+      *ListenAt(dir / "shim.sock", SOCK_SEQPACKET), registry, events,
+      {[](auto&, const auto&, auto) {}, [](auto) {}, [](auto) {}}, [](auto, const auto&) {},
+      [](const auto&, auto, const auto&) {}, {});
   CHECK(registry.All().empty());
   const auto event = watcher->Next(Deadline::InMs(1000));
   REQUIRE(event.has_value());

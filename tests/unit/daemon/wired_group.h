@@ -66,20 +66,21 @@ class Wired {
   std::thread pump_;
 };
 
-// Processes of 1 MiB, numbered from 100 on and of ranks from 0 on, and transitions over them.
+// Processes of 1 MiB, unless told otherwise, numbered from 100 on and of ranks from 0 on, and
+// transitions over them.
 struct WiredGroup {
   explicit WiredGroup(daemon::Transition::Limits chosen = {2000, 2000, 2000}, size_t count = 3,
-                      FakeJob* launches = nullptr)
+                      FakeJob* launches = nullptr, int first = 100, Bytes bytes = 1_MiB)
       : limits(chosen) {
     for (size_t i = 0; i < count; ++i) {
       wired.push_back(
-          std::make_unique<Wired>(100 + int(i), FakeShimSettings{.allocations = {{1_MiB}},
-                                                                 .rank = int32_t(i),
-                                                                 .launches = launches,
-                                                                 .launch_rank = i}));
+          std::make_unique<Wired>(first + int(i), FakeShimSettings{.allocations = {{bytes}},
+                                                                   .rank = int32_t(i),
+                                                                   .launches = launches,
+                                                                   .launch_rank = i}));
       daemon::Member member;
       member.process = wired.back()->process();
-      member.grant.host = 1_MiB;
+      member.grant.host = bytes;
       members.push_back(std::move(member));
     }
   }

@@ -1,0 +1,20 @@
+// Writes what it is about.
+#include "daemon/begun.h"
+
+#include <utility>
+
+namespace parkade::daemon {
+
+Begun::Begun(Journal& journal, OperationKind kind, std::span<const Member> members,
+             const Origin& origin)
+    : journal_(journal) {
+  BegunOperation operation;
+  operation.kind = kind;
+  operation.origin = origin;
+  for (const Member& m : members) {
+    operation.parties.push_back({m.process->identity(), IsOut(m.process->State())});
+  }
+  number_ = journal_.Begin(std::move(operation));
+}
+
+}  // namespace parkade::daemon

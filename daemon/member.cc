@@ -1,0 +1,121 @@
+// Reads ledgers.
+#include "daemon/member.h"
+
+#include <algorithm>
+
+#include "daemon/host_memory.h"
+#include "daemon/selector.h"
+#include "daemon/status.h"
+#include "daemon/words.h"
+
+namespace parkade::daemon {
+
+using wire::ProcessState;
+
+absl::Status CheckEpoch(const ProcessList& processes, uint64_t epoch) {
+  if (epoch == 0) return absl::OkStatus();
+  for (const auto& process : processes) {
+    const ProcessView view = process->View();
+    if (!view.ledger || view.ledger->epoch <= epoch) continue;
+    const std::string newer = std::to_string(view.ledger->epoch);
+    return Fail(absl::StatusCode::kFailedPrecondition, "STALE_EPOCH",
+                Cat("process ", process->pid(), " was moved by a caller of epoch ", newer,
+                    "; this request has ", epoch),
+                {{"pid", std::to_string(process->pid())}, {"epoch", newer}});
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<Member>> MembersFor(const ProcessList& processes, ProcessState goal,
+                                               uint64_t epoch) {
+  std::vector<Member> members;
+  for (const auto& process : processes) {
+    const ProcessView view = process->View();
+    switch (view.state) {
+      case ProcessState::kRunning:
+      case ProcessState::kPaused:
+      case ProcessState::kPartlyMoved:
+      case ProcessState::kFailed:
+        break;
+      case ProcessState::kPreparing:
+      case ProcessState::kPrepared:
+      case ProcessState::kEvicting:
+      case ProcessState::kRestoring:
+        return Fail(absl::StatusCode::kFailedPrecondition, "BUSY",
+                    Cat("process ", process->pid(), ": a transition has not come to its end there"),
+                    {{"pid", std::to_string(process->pid())}});
+    }
+    Member member;
+    member.process = process;
+    member.was_out = IsOut(view.state);
+    // A shim that has nothing to do is still to hear of a caller who makes others stale.
+    const bool new_epoch = view.connected && view.ledger && epoch > view.ledger->epoch;
+    member.already = view.state == goal && !new_epoch;
+    if (!member.already && !view.connected) {
+      return Fail(absl::StatusCode::kUnavailable, "SHIM_DISCONNECTED",
+                  Cat("process ", process->pid(), " is not connected now; try again"),
+                  {{"pid", std::to_string(process->pid())}});
+    }
+    members.push_back(std::move(member));
+  }
+  return members;
+}
+
+absl::StatusOr<std::vector<Demand>> DemandsOf(const std::vector<Member>& members, Bytes stage) {
+  std::vector<Demand> demands;
+  const std::vector<MountInfo> mounts = ReadMounts();
+  for (const Member& member : members) {
+    auto ledger = member.process->Ledger();
+    if (!ledger.ok()) return ledger.status();
+    const auto process_default = member.process->View().introduction.default_policy;
+    Demand& demand =
+        demands.emplace_back(DemandOf(member.process->pid(), process_default, *ledger));
+    demand.exact = member.already ? 0 : member.prepared.stats.pausable_bytes;
+    if (member.process->identity().visible) {
+      demand.groups = MemoryGroupsOf(member.process->pid(), mounts);
+      demand.stage = stage;
+    }
+  }
+  return demands;
+}
+
+GpuAccount::ByGpu Lacking(const std::vector<Member>& members) {
+  GpuAccount::ByGpu lacking;
+  for (const Member& member : members) {
+    if (member.already) continue;
+    const auto ledger = member.process->Ledger();
+    if (!ledger.ok()) continue;
+    const wire::LedgerHeader& header = ledger->header;
+    GpuAccount::ByGpu mine;
+    for (const wire::LedgerRecord& r : ledger->records) {
+      const auto place = wire::Place(r.place);
+      const bool out = place != wire::Place::kGpu && place != wire::Place::kMoving;
+      if (out && header.devices[r.device].used != 0)
+        mine[GpuUuid(header.devices[r.device].uuid)] += r.bytes;
+    }
+    const wire::Reply& reply = member.finished;
+    const bool named = reply.device >= 0 && size_t(reply.device) < wire::kMaxDevices;
+    if (reply.code != 0 && named && header.devices[reply.device].used != 0) {
+      Bytes& bytes = mine[GpuUuid(header.devices[reply.device].uuid)];
+      bytes = std::max(bytes, reply.stats.needed_bytes);
+    }
+    for (size_t i = 0; i < wire::kMaxDevices; ++i) {
+      if (header.devices[i].used == 0 || header.out_bytes[i] == 0) continue;
+      Bytes& bytes = mine[GpuUuid(header.devices[i].uuid)];
+      // A hostile ledger may claim any size; 2^56 is beyond every address.
+      bytes = std::max(bytes, std::min<Bytes>(header.out_bytes[i], Bytes(1) << 56));
+    }
+    for (const auto& [uuid, bytes] : mine) lacking[uuid] += bytes;
+  }
+  return lacking;
+}
+
+std::vector<int> PausedPids(const std::vector<Member>& members) {
+  std::vector<int> pids;
+  for (const Member& m : members) {
+    if (m.process->State() != ProcessState::kRunning) pids.push_back(m.process->pid());
+  }
+  return pids;
+}
+
+}  // namespace parkade::daemon

@@ -1,0 +1,72 @@
+// A resume in two steps, for a process that changes places with another one.
+#include "shim/pause/context_lost.h"
+#include "shim/pause/freezer.h"
+
+namespace parkade::shim {
+
+using wire::ProcessState;
+
+Freezer::Outcome Freezer::Arrive(uint64_t op_id, uint64_t epoch) {
+  Outcome outcome;
+  ledger_.SetEpoch(epoch);
+  if (state_ == ProcessState::kRunning) {
+    outcome.already = true;
+    return outcome;
+  }
+  if (state_ != ProcessState::kPaused && state_ != ProcessState::kPartlyMoved) {
+    return Refuse("resume");
+  }
+  if (arrival_) return outcome;
+  const ProcessState before = state_;
+  const std::vector<Range*> ranges = heap_.BeginRestore();
+  Bytes to_move = 0;
+  for (const Range* range : ranges) to_move += BytesOut(*range);
+  ledger_.BeginTransition(op_id, to_move);
+  SetState(ProcessState::kRestoring);
+  MoveReport report;
+  const uint64_t start_ns = MonotonicNs();
+  auto arrival = mover_.BringIn(ranges, files_, stage_bytes_, room_, abort_requested_, &report);
+  outcome.stats.move_ns = MonotonicNs() - start_ns;
+  Report(report, &outcome);
+  ledger_.EndTransition();
+  outcome.stats.host_pool_bytes = pool_.held();
+  if (arrival.ok()) {
+    arrival_ = std::move(*arrival);
+    arrived_from_ = before;
+    SetState(ProcessState::kPartlyMoved);
+    return outcome;
+  }
+  Settle(ranges);
+  outcome.result = arrival.error();
+  if (IsContextLost(outcome.result.error().cuda)) {
+    GiveUp();
+    outcome.result = Explained(outcome.result);
+  } else {
+    SetState(before);
+  }
+  return outcome;
+}
+
+void Freezer::KeepArrival() {
+  mover_.Keep(*arrival_);
+  Settle(arrival_->ranges);
+  arrival_.reset();
+}
+
+void Freezer::SendBackArrival() {
+  mover_.TakeBack(*arrival_);
+  Settle(arrival_->ranges);
+  arrival_.reset();
+  SetState(arrived_from_);
+}
+
+void Freezer::Report(const MoveReport& report, Outcome* outcome) {
+  outcome->stats.host_bytes = report.moved.host;
+  outcome->stats.disk_bytes = report.moved.disk;
+  outcome->stats.released_bytes = report.released_bytes;
+  outcome->stats.needed_bytes = report.needed_bytes;
+  outcome->stats.free_bytes = report.free_bytes;
+  outcome->device = report.device;
+}
+
+}  // namespace parkade::shim
