@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import ctypes
 import traceback
 from collections.abc import Callable
@@ -11,6 +12,7 @@ from .library import checked_name, library
 
 _BEFORE_PAUSE, _AFTER_RESUME, _MOST_SECONDS = 1, 2, 10.0  # of parkade.h
 _Function = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)
+_running: list[Hook] = []
 _MEANING = {-1: "the library refuses it", -2: "it still runs", -3: "too many are registered"}
 
 
@@ -26,7 +28,8 @@ class Hook:
             try:
                 function()
             except BaseException:  # no exception crosses into the library
-                traceback.print_exc()
+                with contextlib.suppress(BaseException):  # standard error may be closed
+                    traceback.print_exc()
                 return 1
             return 0
 
@@ -50,6 +53,7 @@ class Hook:
         atexit.unregister(self.remove)
         code = library().parkade_hook_remove(number)
         if code < 0:
+            _running.append(self)  # for as long as the library may be in it
             raise RuntimeError(f"hook {number}: {_MEANING[code]}")
 
 

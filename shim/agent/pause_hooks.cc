@@ -1,8 +1,11 @@
 // Registers the application's hooks and runs them with deadlines.
 #include "shim/agent/pause_hooks.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <climits>
+#include <utility>
 
 #include "common/text.h"
 #include "shim/heap/tag_name.h"
@@ -50,7 +53,7 @@ PauseHooks::Removal PauseHooks::Remove(int number) {
 PauseHooks::Hook PauseHooks::Next(int after) const {
   Hook next;
   for (const Hook& hook : hooks_) {
-    if (hook.when != when_ || hook.number <= after) continue;
+    if (hook.when != when_ || hook.number <= after || hook.number > last_of_run_) continue;
     if (next.number == 0 || hook.number < next.number) next = hook;
   }
   return next;
@@ -58,14 +61,13 @@ PauseHooks::Hook PauseHooks::Next(int after) const {
 
 Result<void> PauseHooks::Run(When when, const Driver& driver, const std::atomic<bool>& cancel) {
   MutexLock lock(mu_);
-  if (busy_) return Overdue();
-  when_ = when;
+  if (busy_) {
+    if (when == When::kAfterResume) owes_after_ = true;
+    return Overdue();
+  }
+  Begin(when, driver);
   if (Next(0).number == 0) return {};
   busy_ = true;
-  given_up_ = false;
-  driver_ = &driver;
-  current_ = {};
-  failure_ = {};
   mu_.Unlock();
   auto thread = Thread::Start("parkade-hook", Work, this);
   if (thread.ok()) thread->Detach();
@@ -91,6 +93,15 @@ Result<void> PauseHooks::Run(When when, const Driver& driver, const std::atomic<
                    failure_.returned);
 }
 
+void PauseHooks::Begin(When when, const Driver& driver) {
+  when_ = when;
+  last_of_run_ = last_number_;
+  given_up_ = false;
+  driver_ = &driver;
+  current_ = {};
+  failure_ = {};
+}
+
 Result<void> PauseHooks::Overdue() {
   if (current_.number == 0) {
     return MakeError(Code::kFailedPrecondition, "HOOK_TIMEOUT", "hooks take more than %llu s",
@@ -103,6 +114,7 @@ Result<void> PauseHooks::Overdue() {
 void PauseHooks::Work(void* self) { static_cast<PauseHooks*>(self)->RunAll(); }
 
 void PauseHooks::RunAll() {
+  const pid_t pid = getpid();
   const Driver* driver;
   {
     MutexLock lock(mu_);
@@ -112,6 +124,15 @@ void PauseHooks::RunAll() {
   CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
   driver->capture_mode_exchange(&mode);  // for as long as this thread lives
   MutexLock lock(mu_);
+  do {
+    if (!RunKind(pid)) return;
+    if (owes_after_) Begin(When::kAfterResume, *driver);
+  } while (std::exchange(owes_after_, false));
+  busy_ = false;
+  changed_.NotifyAll();
+}
+
+bool PauseHooks::RunKind(int pid) {
   for (Hook hook = Next(0); hook.number != 0; hook = Next(hook.number)) {
     if (given_up_ || (failure_.failed && when_ == When::kBeforePause)) break;
     current_ = hook;
@@ -119,6 +140,7 @@ void PauseHooks::RunAll() {
     mu_.Unlock();
     const int returned = hook.function(hook.user);
     mu_.Lock();
+    if (getpid() != pid) return false;
     current_ = {};
     if (returned != 0 && !failure_.failed) {
       failure_ = {true, {}, returned};
@@ -126,14 +148,13 @@ void PauseHooks::RunAll() {
     }
     changed_.NotifyAll();
   }
-  busy_ = false;
-  changed_.NotifyAll();
+  return true;
 }
 
 void PauseHooks::ResetAfterFork() {
   mu_.ResetAfterFork();
   MutexLock lock(mu_);
-  busy_ = false;
+  busy_ = owes_after_ = false;
   current_ = {};
 }
 

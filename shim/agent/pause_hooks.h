@@ -41,7 +41,8 @@ class PauseHooks {
   // Runs those of a kind in the order of their registration. FAILED_PRECONDITION, naming the hook:
   // HOOK_FAILED, it has returned another value than 0; HOOK_TIMEOUT, it runs on. Before a pause the
   // first that fails is the last that runs; after a resume all run, and the first failure is told.
-  // CANCELLED when `cancel` becomes true: what runs then runs on. Operation thread.
+  // CANCELLED when `cancel` becomes true: what runs then runs on. Where one still runs from before,
+  // those after a resume follow it, though the answer is HOOK_TIMEOUT. Operation thread.
   Result<void> Run(When when, const Driver& driver, const std::atomic<bool>& cancel);
 
   // In a forked child: no hook runs here, all stay registered.
@@ -64,8 +65,11 @@ class PauseHooks {
 
   static void Work(void* self);
   void RunAll();
-  // The next to run of `when_`; number 0: there is none.
+  // Runs those of `when_`. False: this is a child that one of them has forked and let return.
+  bool RunKind(int pid) REQUIRES(mu_);
+  // The next to run of `when_`, of those registered when the run began; number 0: there is none.
   Hook Next(int after) const REQUIRES(mu_);
+  void Begin(When when, const Driver& driver) REQUIRES(mu_);
   Result<void> Overdue() REQUIRES(mu_);
 
   Mutex mu_;  // innermost
@@ -76,6 +80,8 @@ class PauseHooks {
   bool busy_ GUARDED_BY(mu_) = false;      // the thread lives
   bool given_up_ GUARDED_BY(mu_) = false;  // nobody waits for it: it starts no other hook
   When when_ GUARDED_BY(mu_) = When::kNever;
+  int last_of_run_ GUARDED_BY(mu_) = 0;      // numbers behind it have been given since
+  bool owes_after_ GUARDED_BY(mu_) = false;  // the thread is to run those after a resume as well
   const Driver* driver_ GUARDED_BY(mu_) = nullptr;
   Hook current_ GUARDED_BY(mu_);           // number 0: between two
   uint64_t began_ns_ GUARDED_BY(mu_) = 0;  // the current one

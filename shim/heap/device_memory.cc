@@ -94,7 +94,9 @@ bool DeviceMemory::SetPeer(int owner, int user, Peer why, bool allowed) {
   uint8_t& reasons = peers_[{owner, user}];
   const bool before = reasons != 0;
   reasons = uint8_t(allowed ? reasons | uint8_t(why) : reasons & ~uint8_t(why));
-  return before != (reasons != 0);
+  if (before == (reasons != 0)) return false;
+  peer_changes_.fetch_add(1, std::memory_order_acq_rel);
+  return true;
 }
 
 CUresult DeviceMemory::SetAccess(CUdeviceptr at, Bytes bytes, int device) {

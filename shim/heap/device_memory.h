@@ -4,6 +4,7 @@
 // any thread, also while the gate is closed.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <utility>
@@ -67,6 +68,8 @@ class DeviceMemory {
   // From now on `user` may use memory of device `owner` for this reason too, or no longer; says
   // nothing to the driver. Whether that changes what it may.
   bool SetPeer(int owner, int user, Peer why, bool allowed);
+  // Rises with each change: what was made before and after the same number has all that is allowed.
+  uint64_t peer_changes() const { return peer_changes_.load(std::memory_order_acquire); }
 
   // Gives a range of the heap's own, of which device and bytes are set, its base and its pieces:
   // reserved, created, mapped, accessible. On an error nothing is left and the range is as before.
@@ -87,6 +90,7 @@ class DeviceMemory {
   std::map<int, Device> devices_ GUARDED_BY(mu_);
   // By owner and user, the reasons.
   std::map<std::pair<int, int>, uint8_t> peers_ GUARDED_BY(mu_);
+  std::atomic<uint64_t> peer_changes_{0};
 };
 
 }  // namespace parkade::shim

@@ -49,9 +49,12 @@ CUresult Heap::Allocate(CUdeviceptr* out, size_t bytes, std::string_view tag) {
   wait_.Prepare(key.context);
   auto record = TakeFromSlab(key, bytes);
   if (!record) {
+    const uint64_t peers = memory_.peer_changes();
     std::unique_ptr<Range> range;
     if (r = MakeRange(key, device, bytes, &range); r != CUDA_SUCCESS) return r;
+    const Bytes range_bytes = range->bytes;
     record = AddRange(std::move(range), device, bytes);
+    if (memory_.peer_changes() != peers) OpenAgain(record->base, range_bytes, key.device);
   }
   Publish(*record);
   *out = record->base;

@@ -194,6 +194,10 @@ class Heap {
   wire::LedgerRecord AddRange(std::unique_ptr<Range> made, const DeviceMemory::Device& device,
                               Bytes bytes);
   void Publish(const wire::LedgerRecord& record);
+  CUresult ChangePeer(int owner, int user, DeviceMemory::Peer why, bool allowed)
+      REQUIRES(opening_mu_);
+  // For a range made while it changed who may use its device's memory.
+  void OpenAgain(CUdeviceptr base, Bytes bytes, int device);
   void Moved(Range* range, RangeState state, wire::Place place);
   void ShowPlaces(const std::vector<Shown>& shown);
   // Says in the ledger whether a range is held, after that may have changed; none when it is gone.
@@ -210,7 +214,7 @@ class Heap {
   DeviceMemory memory_;
   VirtualMemory virtual_memory_;
 
-  Mutex opening_mu_;  // while memory is opened for copies, so that who comes second finds it open
+  Mutex opening_mu_;  // while memory is opened to devices, so that who comes second finds it open
   Mutex showing_mu_;  // while the ledger is told who is held; mu_ and the ledger's come after it
   mutable Mutex mu_;  // innermost: nothing is called, copied or waited for while it is held
   std::map<CUdeviceptr, std::unique_ptr<Range>> ranges_ GUARDED_BY(mu_);

@@ -6,13 +6,25 @@ namespace parkade::shim {
 
 bool Heap::OpenForCopies(int owner, int user) {
   MutexLock opening(opening_mu_);
-  if (SetPeer(owner, user, DeviceMemory::Peer::kCopies, true) == CUDA_SUCCESS) return true;
-  (void)SetPeer(owner, user, DeviceMemory::Peer::kCopies, false);
+  if (ChangePeer(owner, user, DeviceMemory::Peer::kCopies, true) == CUDA_SUCCESS) return true;
+  (void)ChangePeer(owner, user, DeviceMemory::Peer::kCopies, false);
   return false;
 }
 
 CUresult Heap::SetPeer(int owner, int user, DeviceMemory::Peer why, bool allowed) {
-  // First what comes: memory made meanwhile is then either here or made with it.
+  MutexLock opening(opening_mu_);
+  return ChangePeer(owner, user, why, allowed);
+}
+
+void Heap::OpenAgain(CUdeviceptr base, Bytes bytes, int device) {
+  MutexLock opening(opening_mu_);
+  ScopedRelaxedCapture relaxed(driver_);
+  memory_.SetAccess(base, bytes, device);
+}
+
+CUresult Heap::ChangePeer(int owner, int user, DeviceMemory::Peer why, bool allowed) {
+  // First what comes: memory made meanwhile is then either here, or made with it, or opened again
+  // by who has made it.
   if (!memory_.SetPeer(owner, user, why, allowed)) return CUDA_SUCCESS;
   struct Span {
     CUdeviceptr base;

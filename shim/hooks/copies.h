@@ -27,8 +27,11 @@ class CopyEnds {
   template <typename Copy>
   void AddFields(const Copy* copy) {
     if (copy == nullptr) return;
-    Add(copy->srcDevice);
-    Add(copy->dstDevice);
+    if (IsDevice(copy->srcMemoryType)) Add(copy->srcDevice);
+    if (IsDevice(copy->dstMemoryType)) Add(copy->dstDevice);
+  }
+  static bool IsDevice(CUmemorytype type) {
+    return type == CU_MEMORYTYPE_DEVICE || type == CU_MEMORYTYPE_UNIFIED;
   }
 
   CUdeviceptr at_[2];

@@ -2,6 +2,7 @@
 // first context; a forked child's thread goes on with those of its parent's.
 #include "shim/hooks/tags.h"
 
+#include <atomic>
 #include <cstring>
 
 #include "shim/heap/tag_name.h"
@@ -33,10 +34,11 @@ extern "C" __attribute__((visibility("default"))) int parkade_tag_push(const cha
   const size_t bytes = strnlen(tag, PARKADE_TAG_BYTES);
   if (!parkade::shim::IsTagName({tag, bytes})) return PARKADE_E_INVAL;
   if (tags.depth == PARKADE_TAG_DEPTH) return PARKADE_E_NOSPACE;
-  char* const name = tags.names[tags.depth];
+  // A signal's handler may push and pop in between: above this one.
+  char* const name = tags.names[tags.depth++];
+  std::atomic_signal_fence(std::memory_order_seq_cst);
   memcpy(name, tag, bytes);
   name[bytes] = '\0';
-  ++tags.depth;
   return PARKADE_OK;
 }
 

@@ -43,7 +43,7 @@ def run(node):
     harness.equal(node.state(app.pid), "running", "state after a hook that took too long")
     node.expect(4, "pause", app.pid)  # it still runs
     time.sleep(3)
-    tell(app, "calls", "calls drop")
+    tell(app, "calls", "calls drop take")
     node.expect(0, "pause", app.pid)
     node.expect(0, "resume", app.pid)
     tell(app, "calls", "calls drop take")

@@ -72,7 +72,9 @@ PARKADE_CALL(parkade_tag_pop, (void), ())
  * use the GPU. One that returns another value than 0 before a pause, or takes longer than
  * `timeout_ms`, 1 to PARKADE_HOOK_MOST_MS, lets the pause fail: the process runs on, and the error
  * has the hook's name. Hooks of one pause have PARKADE_HOOK_MOST_MS in all. After a resume it is an
- * event in `parkade show`. A hook that runs over its time runs on; until it has ended pauses fail.
+ * event in `parkade show`. A hook that runs over its time runs on; until it has ended pauses fail,
+ * and what runs after a resume waits for it. It must return, not end its thread; one registered
+ * meanwhile runs with the next pause.
  *
  * `name`: as a tag's. The hook's number, above 0; PARKADE_E_INVAL; PARKADE_E_NOSPACE: 32 are
  * registered. Any thread. A forked child has its parent's hooks. */

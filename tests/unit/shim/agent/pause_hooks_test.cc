@@ -96,15 +96,18 @@ TEST_CASE("one that fails before a pause is the last, after a resume all run") {
 
 TEST_CASE("one that takes too long is named, and none runs until it has ended") {
   Hooks h;
-  Noting slow{"slow"}, next{"next"};
+  Noting slow{"slow"}, next{"next"}, after{"after"};
   slow.held = true;
+  REQUIRE(h.Add(When::kAfterResume, after) > 0);
   REQUIRE(h.Add(When::kBeforePause, slow, 20) > 0);
   REQUIRE(h.Add(When::kBeforePause, next) > 0);
   CHECK(Says(h.Run(When::kBeforePause), "HOOK_TIMEOUT", "hook slow"));
   CHECK(Says(h.Run(When::kAfterResume), "HOOK_TIMEOUT", "hook slow"));
+  CHECK(after.calls == 0);
   slow.held = false;
   h.Settle();
   CHECK(next.calls == 0);
+  CHECK(after.calls == 1);  // it was owed
   CHECK(h.Run(When::kBeforePause).ok());
   CHECK(next.calls == 1);
 }
@@ -164,6 +167,8 @@ TEST_CASE("a hook may remove itself and register others") {
   self.number = h.hooks.Add(When::kBeforePause, "self", Self::Call, &self, 5000);
   REQUIRE(h.Run(When::kBeforePause).ok());
   CHECK(self.removed == PauseHooks::Removal::kRemoved);
+  CHECK(self.other.calls == 0);  // or one that registers itself anew would never end
+  REQUIRE(h.Run(When::kBeforePause).ok());
   CHECK(self.other.calls == 1);
 }
 
