@@ -44,13 +44,13 @@ CUresult StartDriver() {
   return CUDA_SUCCESS;
 }
 
-std::vector<CUcontext>& ContextStack() {
-  thread_local std::vector<CUcontext> stack;
+ThreadContexts& ContextStack() {
+  thread_local constinit ThreadContexts stack{};
   return stack;
 }
 
 CUresult CurrentContext(std::shared_ptr<Context>* context) {
-  const auto& stack = ContextStack();
+  auto& stack = ContextStack();
   if (stack.empty() || stack.back() == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
   *context = Sim().contexts.Find(stack.back());
   if (*context == nullptr) return CUDA_ERROR_CONTEXT_IS_DESTROYED;

@@ -106,7 +106,7 @@ CUresult cuCtxGetCurrent(CUcontext* context) {
 // Also of a context that has been destroyed while it was current here.
 CUresult cuCtxGetDevice(CUdevice* gpu) {
   return Call<"cuCtxGetDevice">([&] {
-    const auto& stack = ContextStack();
+    auto& stack = ContextStack();
     if (stack.empty() || stack.back() == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
     if (gpu == nullptr) return CUDA_ERROR_INVALID_VALUE;
     const auto context = Sim().contexts.Find(stack.back());
