@@ -15,7 +15,6 @@ import harness  # noqa: E402
 
 GIB = 1 << 30
 BUFFERS = 10
-SETTLED = ("running", "paused")
 MAX_SECONDS = 2.0
 
 
@@ -33,11 +32,8 @@ def kill_and_restart(node, app, instants, pause_seconds, policy):
     begin = time.monotonic()
     node.start_daemon()
 
-    def settled():
-        found = node.process(app.pid)
-        return found and found["connected"] and found["state"] in SETTLED and found["state"]
-
-    state = harness.wait_for("the next daemon has it running or paused", settled, MAX_SECONDS)
+    state = harness.wait_for(
+        "the next daemon has it running or paused", lambda: node.settled(app.pid), MAX_SECONDS)
     took = time.monotonic() - begin
     harness.holds(took <= MAX_SECONDS, f"that took {took:.2f} s")
     command.wait(harness.PATIENCE)

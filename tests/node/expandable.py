@@ -87,8 +87,7 @@ def daemon_killed(node, app, chance):
         time.sleep(chance.uniform(0, 0.2))
         node.kill_daemon()
         node.start_daemon()
-        settled = ("running", "paused")
-        if harness.wait_for("it has settled", lambda: node.state(app.pid) in settled and node.state(app.pid)) == "paused":
+        if harness.wait_for("it has settled", lambda: node.settled(app.pid)) == "paused":
             node.expect(0, "resume", app.pid)
         app.until("step")
 

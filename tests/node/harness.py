@@ -289,6 +289,12 @@ class Node:
 
     # Programs.
 
+    def settled(self, pid):
+        """The state of a process that is connected, once it moves no more; before that, None. What a daemon that has
+        just started says of one that has not come back yet is what the last one knew."""
+        found = self.process(pid)
+        return found["state"] if found and found["connected"] and found["state"] in ("running", "paused") else None
+
     def start(self, *command, env=None, park=True):
         """Starts a program, under `parkade run` unless told otherwise."""
         words = [BUILD / "bin/parkade", "run", "--", *command] if park else command

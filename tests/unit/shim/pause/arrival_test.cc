@@ -134,7 +134,7 @@ TEST_CASE("no more HBM is taken than is allowed, and all of it in the end") {
   std::thread arrives([&] { arrived = p->freezer.Arrive(7, 1); });
   Bytes allowed = 0;
   for (const Deadline by = Deadline::InMs(20'000);
-       p->freezer.state() != ProcessState::kPartlyMoved;) {
+       p->ledger->state() != ProcessState::kPartlyMoved;) {
     REQUIRE_FALSE(by.Passed());
     CHECK(p->fake.handle_bytes() <= 2 * allowed);
     allowed += 1_MiB;
