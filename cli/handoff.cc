@@ -13,6 +13,7 @@
 #include "cli/read.h"
 #include "cli/tag_policies.h"
 #include "cli/transition.h"
+#include "cli/transition_options.h"
 #include "cli/verbs.h"
 
 namespace parkade::cli {
@@ -22,14 +23,10 @@ struct HandoffOptions {
   std::string out, in;  // PIDs or the name of a group
   std::string policy;
   std::vector<std::string> tag_policies;
-  std::string tags;
-  std::string drain_timeout;
-  std::string scratch_dir;
+  LeavingOptions leaving;
   std::string overlap;
   bool release_host = false;
-  bool dry_run = false;
-  uint64_t epoch = 0;
-  std::string request_id;
+  TransitionOptions shared;
 };
 
 // "4711,4712", else the name of a group.
@@ -61,24 +58,14 @@ absl::StatusOr<v1::HandoffRequest> MakeRequest(const HandoffOptions& options,
   *request.mutable_incoming()->mutable_selector() = *in_selector;
   out.set_policy(ReadPolicy(options.policy));
   if (auto s = AddTagPolicies(options.tag_policies, *out.mutable_tag_policies()); !s.ok()) return s;
-  if (!options.tags.empty()) out.add_tags(options.tags);
-  if (!options.drain_timeout.empty()) {
-    const absl::Duration wait = *ReadDuration(options.drain_timeout);
-    if (context.globals.timeout && *context.globals.timeout <= wait) {
-      return UsageError("--timeout must be longer than --drain-timeout, which it contains");
-    }
-    *out.mutable_drain_timeout() = ToProto(wait);
-  }
-  out.set_scratch_base(options.scratch_dir);
+  if (auto s = FillIn(options.leaving, context, out); !s.ok()) return s;
   request.mutable_incoming()->set_release_host(options.release_host);
   if (!options.overlap.empty()) {
     request.set_overlap(options.overlap == "gpu"       ? v1::OVERLAP_GPU
                         : options.overlap == "ordered" ? v1::OVERLAP_ORDERED
                                                        : v1::OVERLAP_HOST);
   }
-  request.set_epoch(options.epoch);
-  request.set_request_id(options.request_id);
-  request.set_dry_run(options.dry_run);
+  FillIn(options.shared, request);
   return request;
 }
 
@@ -87,9 +74,7 @@ int Handoff(const HandoffOptions& options, const Context& context) {
   const auto request = MakeRequest(options, context);
   if (!request.ok()) return context.Fail(what, request.status());
   Client client(context.globals);
-  SetInterruptSentence(
-      "\nparkade: handoff: interrupted; the daemon goes on, `parkade ops` shows it, `parkade "
-      "cancel` ends it\n");
+  SetInterruptSentence(kGoesOn);
   absl::StatusOr<v1::HandoffResponse> response;
   {
     // Of who goes out: the others' bytes move as theirs do.
@@ -98,7 +83,7 @@ int Handoff(const HandoffOptions& options, const Context& context) {
     response = client.Handoff(*request);
   }
   if (!response.ok()) return context.Fail(what, response.status());
-  if (options.dry_run) return PrintForecast(response->forecast(), context);
+  if (options.shared.dry_run) return PrintForecast(response->forecast(), context);
   PrintResults(response->results(), context);
   return kExitOk;
 }
@@ -118,17 +103,7 @@ void AddHandoff(CLI::App& app, Context& context) {
       ->check(IsLabel(256))
       ->type_name("WHO");
   AddPolicies(*verb, options->policy, options->tag_policies);
-  verb->add_option("--tags", options->tags,
-                   "These alone go out, such as kv_cache,weights; the others stay in GPU memory")
-      ->type_name("TAGS");
-  verb->add_option("--drain-timeout", options->drain_timeout,
-                   "Longest wait for running GPU work (30s); past it nothing has changed")
-      ->check(IsDuration())
-      ->type_name("TIME");
-  verb->add_option("--scratch-dir", options->scratch_dir,
-                   "Directory for the bytes on disk; the daemon's configuration must allow it")
-      ->check(IsDirectoryName())
-      ->type_name("DIR");
+  AddLeavingOptions(*verb, options->leaving);
   verb->add_option("--overlap", options->overlap,
                    "host (default): GPU memory changes hands piece by piece; gpu: who comes in may "
                    "take all that is free; ordered: nothing comes in before all is out")
@@ -136,15 +111,7 @@ void AddHandoff(CLI::App& app, Context& context) {
       ->type_name("WHERE");
   verb->add_flag("--release-host", options->release_host,
                  "Who came in gives its pinned host memory back afterwards");
-  verb->add_flag("--dry-run", options->dry_run, "Say what would come of it, and move nothing");
-  verb->add_option("--epoch", options->epoch,
-                   "Refuse when a caller with a higher epoch has moved one of the processes")
-      ->check(IsEpoch())
-      ->type_name("N");
-  verb->add_option("--request-id", options->request_id,
-                   "A name for this request: repeating it gives the first answer again")
-      ->check(IsLabel(128))
-      ->type_name("ID");
+  AddTransitionOptions(*verb, options->shared);
   verb->callback([&context, options] {
     context.verb = [&context, options] { return Handoff(*options, context); };
   });

@@ -12,6 +12,7 @@
 #include "cli/selector.h"
 #include "cli/tag_policies.h"
 #include "cli/transition.h"
+#include "cli/transition_options.h"
 #include "cli/verbs.h"
 #include "common/bytes.h"
 
@@ -22,18 +23,14 @@ struct PauseOptions {
   SelectorOptions selector;
   std::string policy;
   std::vector<std::string> tag_policies;  // TAG=POLICY
-  std::string tags;
+  LeavingOptions leaving;
   bool allow_empty = false;
-  std::string drain_timeout;
-  std::string scratch_dir;
   std::string chunk;
   std::string gate;
   std::string gated_work;
   std::string gated_allocations;
   std::string on_exported;
-  uint64_t epoch = 0;
-  std::string request_id;
-  bool dry_run = false;
+  TransitionOptions shared;
 };
 
 bool MayUseDisk(v1::Policy policy) {
@@ -43,7 +40,7 @@ bool MayUseDisk(v1::Policy policy) {
 // Refuses settings that contradict each other or that nothing would come of.
 absl::Status CheckEffects(const PauseOptions& options, const v1::PauseRequest& request) {
   const auto& tags = request.tag_policies();
-  if (request.policy() == v1::POLICY_DISCARD && options.tags.empty()) {
+  if (request.policy() == v1::POLICY_DISCARD && options.leaving.tags.empty()) {
     return UsageError(
         "--policy discard would lose every byte: name the tags, as in --tag-policy "
         "kv_cache=discard");
@@ -65,7 +62,7 @@ absl::Status CheckEffects(const PauseOptions& options, const v1::PauseRequest& r
   if (!options.chunk.empty()) {
     return UsageError("--chunk has no effect without the policy disk or auto");
   }
-  if (!options.scratch_dir.empty()) {
+  if (!options.leaving.scratch_dir.empty()) {
     return UsageError("--scratch-dir has no effect without the policy disk or auto");
   }
   return absl::OkStatus();
@@ -77,13 +74,8 @@ absl::StatusOr<v1::PauseRequest> MakeRequest(const PauseOptions& options, const 
   if (auto s = AddTagPolicies(options.tag_policies, *request.mutable_tag_policies()); !s.ok())
     return s;
   if (auto s = CheckEffects(options, request); !s.ok()) return s;
-  if (!options.drain_timeout.empty()) {
-    const absl::Duration wait = *ReadDuration(options.drain_timeout);
-    if (context.globals.timeout && *context.globals.timeout <= wait) {
-      return UsageError("--timeout must be longer than --drain-timeout, which it contains");
-    }
-    *request.mutable_drain_timeout() = ToProto(wait);
-  }
+  if (auto s = FillIn(options.leaving, context, request); !s.ok()) return s;
+  FillIn(options.shared, request);
   if (!options.gate.empty()) {
     request.set_gate_mode(options.gate == "open" ? v1::GATE_MODE_OPEN : v1::GATE_MODE_CLOSED);
   }
@@ -101,13 +93,8 @@ absl::StatusOr<v1::PauseRequest> MakeRequest(const PauseOptions& options, const 
                             : options.on_exported == "refuse" ? v1::ON_EXPORTED_REFUSE
                                                               : v1::ON_EXPORTED_BROKER);
   }
-  if (!options.tags.empty()) request.add_tags(options.tags);
   request.set_allow_empty(options.allow_empty);
-  request.set_epoch(options.epoch);
-  request.set_scratch_base(options.scratch_dir);
   if (!options.chunk.empty()) request.set_chunk_bytes(*ParseBytes(options.chunk));
-  request.set_request_id(options.request_id);
-  request.set_dry_run(options.dry_run);
   return request;
 }
 
@@ -121,16 +108,14 @@ int Pause(const PauseOptions& options, const Context& context) {
   if (!selector.ok()) return context.Fail(what, selector.status());
   *request->mutable_selector() = *selector;
 
-  SetInterruptSentence(
-      "\nparkade: pause: interrupted; the daemon goes on, `parkade ops` shows it, `parkade cancel` "
-      "ends it\n");
+  SetInterruptSentence(kGoesOn);
   absl::StatusOr<v1::PauseResponse> response;
   {
     Progress progress(client, *selector, "pausing", context.terminal);
     response = client.Pause(*request);
   }
   if (!response.ok()) return context.Fail(what, response.status());
-  if (options.dry_run) return PrintForecast(response->forecast(), context);
+  if (options.shared.dry_run) return PrintForecast(response->forecast(), context);
   PrintResults(response->results(), context);
   return kExitOk;
 }
@@ -143,20 +128,9 @@ void AddPause(CLI::App& app, Context& context) {
   auto options = std::make_shared<PauseOptions>();
   AddSelector(*verb, options->selector);
   AddPolicies(*verb, options->policy, options->tag_policies);
-  verb->add_option("--tags", options->tags,
-                   "These alone, such as kv_cache,weights; the others stay in GPU memory")
-      ->type_name("TAGS");
+  AddLeavingOptions(*verb, options->leaving);
   verb->add_flag("--allow-empty", options->allow_empty,
                  "No process that matches, or none with a tag that is named, is no error");
-  verb->add_flag("--dry-run", options->dry_run, "Say what would come of it, and move nothing");
-  verb->add_option("--drain-timeout", options->drain_timeout,
-                   "Longest wait for running GPU work (30s); past it nothing has changed")
-      ->check(IsDuration())
-      ->type_name("TIME");
-  verb->add_option("--scratch-dir", options->scratch_dir,
-                   "Directory for the bytes on disk; the daemon's configuration must allow it")
-      ->check(IsDirectoryName())
-      ->type_name("DIR");
   verb->add_option("--chunk", options->chunk, "Host memory that staging for disk may use (256MiB)")
       ->check(IsSize(16_MiB, 4_GiB))
       ->type_name("SIZE");
@@ -181,14 +155,7 @@ void AddPause(CLI::App& app, Context& context) {
                    "others map it")
       ->check(CLI::IsMember({"keep", "refuse", "broker"}).description(""))
       ->type_name("WAY");
-  verb->add_option("--epoch", options->epoch,
-                   "Refuse when a caller with a higher epoch has moved one of the processes")
-      ->check(IsEpoch())
-      ->type_name("N");
-  verb->add_option("--request-id", options->request_id,
-                   "A name for this request: repeating it gives the first answer again")
-      ->check(IsLabel(128))
-      ->type_name("ID");
+  AddTransitionOptions(*verb, options->shared);
   verb->callback([&context, options] {
     context.verb = [&context, options] { return Pause(*options, context); };
   });

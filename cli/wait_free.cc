@@ -8,6 +8,7 @@
 #include "cli/json.h"
 #include "cli/read.h"
 #include "cli/selector.h"
+#include "cli/transition_options.h"
 #include "cli/verbs.h"
 #include "common/bytes.h"
 
@@ -24,14 +25,9 @@ int WaitFree(const WaitFreeOptions& options, const Context& context) {
   const std::string what = absl::StrCat("wait-free ", options.gpu);
   v1::WaitFreeRequest request;
   request.set_bytes(*ParseBytes(options.bytes));
-  if (!options.wait.empty()) {
-    const absl::Duration wait = *ReadDuration(options.wait);
-    if (context.globals.timeout && *context.globals.timeout <= wait) {
-      return context.Fail(what,
-                          UsageError("--timeout must be longer than --wait, which it contains"));
-    }
-    *request.mutable_wait_timeout() = ToProto(wait);
-  }
+  const auto wait = ReadWait(options.wait, "--wait", context);
+  if (!wait.ok()) return context.Fail(what, wait.status());
+  if (*wait) *request.mutable_wait_timeout() = ToProto(**wait);
   Client client(context.globals);
   const auto uuid = GpuUuid(options.gpu, client);
   if (!uuid.ok()) return context.Fail(what, uuid.status());

@@ -1,0 +1,54 @@
+// The options that the verbs share which move bytes, and what they do with them.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <optional>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "cli/context.h"
+#include "proto/control.pb.h"
+
+namespace parkade::cli {
+
+struct TransitionOptions {
+  bool dry_run = false;
+  uint64_t epoch = 0;
+  std::string request_id;
+};
+
+// Adds --dry-run, --epoch and --request-id.
+void AddTransitionOptions(CLI::App& verb, TransitionOptions& options);
+
+template <typename Request>
+void FillIn(const TransitionOptions& options, Request& request) {
+  request.set_dry_run(options.dry_run);
+  request.set_epoch(options.epoch);
+  request.set_request_id(options.request_id);
+}
+
+// How a pause leaves the GPU.
+struct LeavingOptions {
+  std::string tags;
+  std::string drain_timeout;
+  std::string scratch_dir;
+};
+
+// Adds --tags, --drain-timeout and --scratch-dir.
+void AddLeavingOptions(CLI::App& verb, LeavingOptions& options);
+// INVALID_ARGUMENT where --timeout leaves no time for the drain.
+absl::Status FillIn(const LeavingOptions& options, const Context& context,
+                    v1::PauseRequest& request);
+
+// A wait that is part of the call, as IsDuration() has passed it; none where it is empty.
+// INVALID_ARGUMENT where --timeout is not longer. `option`: as the user writes it.
+absl::StatusOr<std::optional<absl::Duration>> ReadWait(const std::string& text, const char* option,
+                                                       const Context& context);
+
+// What Ctrl-C says while the daemon works.
+inline constexpr char kGoesOn[] =
+    "\nparkade: interrupted; the daemon goes on, `parkade ops` shows it, `parkade cancel` ends "
+    "it\n";
+
+}  // namespace parkade::cli
