@@ -14,6 +14,9 @@ constexpr Bytes operator""_KiB(unsigned long long n) { return n << 10; }
 constexpr Bytes operator""_MiB(unsigned long long n) { return n << 20; }
 constexpr Bytes operator""_GiB(unsigned long long n) { return n << 30; }
 
+// a less b, 0 at least.
+constexpr Bytes Less(Bytes a, Bytes b) { return a > b ? a - b : 0; }
+
 constexpr Bytes RoundUp(Bytes n, Bytes step) { return (n + step - 1) / step * step; }
 
 // Reads a positive whole number with an optional unit: K, M, G, T, each also as KiB or KB, in any

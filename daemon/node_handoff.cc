@@ -128,13 +128,7 @@ absl::StatusOr<Outcomes> NodeState::Handoff(const Caller& caller, const HandoffO
   std::vector<Scratch::Use> uses(sides->out.size());
   std::vector<GpuChange> bounds;
   const absl::Status swapped = Swap(*sides, uses, order, course, &bounds);
-  for (size_t i = 0; i < uses.size(); ++i) {
-    if (!swapped.ok() && sides->out[i].process->State() == ProcessState::kRunning) {
-      uses[i].GiveBack();
-    } else {
-      uses[i].Keep();  // also of one that stayed behind paused: its bytes are there
-    }
-  }
+  Settle(sides->out, uses, swapped);
   to_.account.Changed();
   if (!swapped.ok()) {
     both = sides->out;

@@ -67,13 +67,7 @@ absl::StatusOr<Outcomes> NodeState::Pause(const Caller& caller, const PauseOrder
   Timeline timeline(course.arrived_ns());
   timeline.Ended("claim");
   const absl::Status evicted = Evict(members, uses, order, course, timeline);
-  for (size_t i = 0; i < uses.size(); ++i) {
-    if (!evicted.ok() && members[i].process->State() == ProcessState::kRunning) {
-      uses[i].GiveBack();
-    } else {
-      uses[i].Keep();  // also of one that stayed behind paused: its bytes are there
-    }
-  }
+  Settle(members, uses, evicted);
   if (!evicted.ok()) return ExplainMemlock(NameBackup(evicted, members));
 
   movement.WaitForRelease();
@@ -129,6 +123,17 @@ absl::Status NodeState::Provide(std::vector<Member>& members, std::vector<Scratc
     members[i].scratch = uses[i].directory();
   }
   return absl::OkStatus();
+}
+
+void NodeState::Settle(const std::vector<Member>& members, std::vector<Scratch::Use>& uses,
+                       const absl::Status& moved) {
+  for (size_t i = 0; i < uses.size(); ++i) {
+    if (!moved.ok() && members[i].process->State() == ProcessState::kRunning) {
+      uses[i].GiveBack();
+    } else {
+      uses[i].Keep();  // also of one that stayed behind paused: its bytes are there
+    }
+  }
 }
 
 absl::StatusOr<Outcomes> NodeState::Resume(const Caller& caller, const ResumeOrder& order,

@@ -92,6 +92,9 @@ class NodeState {
                      const PauseOrder& order, Course& course, Timeline& timeline);
   absl::Status Provide(std::vector<Member>& members, std::vector<Scratch::Use>& uses,
                        const PauseOrder& order, HostBudget::Booking& booking);
+  // What becomes of the disk space that Provide has reserved, after the move or its undo.
+  static void Settle(const std::vector<Member>& members, std::vector<Scratch::Use>& uses,
+                     const absl::Status& moved);
   // Waits for HBM as long as the order allows, and tries until all are back or one fails otherwise.
   absl::Status Restore(std::vector<Member>& members, const ResumeOrder& order, Course& course,
                        double* waited_seconds);

@@ -11,8 +11,6 @@ namespace {
 // More than any GPU has: nothing is held back any more.
 constexpr Bytes kAll = Bytes(1) << 56;
 
-Bytes Less(Bytes a, Bytes b) { return a > b ? a - b : 0; }
-
 // HBM that the heaps of one side hold at this moment, by GPU.
 GpuAccount::ByGpu HeldBy(std::span<const Member> members) {
   GpuAccount::ByGpu held;

@@ -63,8 +63,6 @@ Tiers Sort(const Policies& policies, const Demand& demand) {
   return tiers;
 }
 
-Bytes Less(Bytes a, Bytes b) { return a > b ? a - b : 0; }
-
 // What is left to share out: of the node, and of each control group.
 class Room {
  public:

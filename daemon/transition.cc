@@ -108,18 +108,20 @@ std::shared_ptr<Round> Transition::StartCommit(const Eviction& eviction) {
 
 absl::Status Transition::EndCommit(Round& round) {
   const Answers answers = round.answers();
-  auto failed = FirstFailure(answers, "stopped moving bytes");
-  if (!failed.ok()) {
-    // No answer in time: that is what the wish to cancel has made of the wait.
-    const bool is_wish = cancelled() && ReasonOf(failed) == "SHIM_STALLED";
-    return is_wish ? course_->Cancellation() : failed;
-  }
+  if (auto failed = FailureOf(answers); !failed.ok()) return failed;
   for (size_t i = 0; i < answers.size(); ++i) {
     if (!answers[i]->reply) continue;
     members_[i].finished = *answers[i]->reply;
     Tell(members_[i], ProcessState(members_[i].finished.state));
   }
   return absl::OkStatus();
+}
+
+absl::Status Transition::FailureOf(const Answers& answers) const {
+  auto failed = FirstFailure(answers, "stopped moving bytes");
+  // No answer in time: that is what the wish to cancel has made of the wait.
+  const bool is_wish = cancelled() && ReasonOf(failed) == "SHIM_STALLED";
+  return is_wish ? course_->Cancellation() : failed;
 }
 
 std::shared_ptr<Round> Transition::StartArrival() {
@@ -136,11 +138,6 @@ std::shared_ptr<Round> Transition::StartArrival() {
 
 absl::Status Transition::EndArrival(Round& round) {
   const Answers answers = round.answers();
-  auto failed = FirstFailure(answers, "stopped moving bytes");
-  if (!failed.ok()) {
-    const bool is_wish = cancelled() && ReasonOf(failed) == "SHIM_STALLED";
-    if (is_wish) failed = course_->Cancellation();
-  }
   for (size_t i = 0; i < answers.size(); ++i) {
     if (!answers[i] || !answers[i]->reply) continue;
     members_[i].prepared = *answers[i]->reply;
@@ -148,16 +145,20 @@ absl::Status Transition::EndArrival(Round& round) {
       members_[i].already = true;
     }
   }
-  return failed;
+  return FailureOf(answers);
 }
 
-absl::Status Transition::SendBack(absl::Status why) {
+Transition::Answers Transition::AbortAll() {
   const auto aborts = Send([](const Member& m) { return !m.already; },
                            [&](Member& m, const auto& r, size_t slot) {
                              m.process->Send(wire::Make<wire::Abort>(), r, slot);
                            });
   WaitWhileMoving(*aborts, limits_.undo_ms, Until::kAll);
-  Answers answers = aborts->answers();
+  return aborts->answers();
+}
+
+absl::Status Transition::SendBack(absl::Status why) {
+  Answers answers = AbortAll();
   for (size_t i = 0; i < answers.size(); ++i) {
     // One that refuses still has the HBM that the others are to have.
     const bool refuses = answers[i] && !answers[i]->status.ok() && !members_[i].process->ended();
@@ -219,12 +220,7 @@ void Transition::Abort() {
 absl::Status Transition::Undo(absl::Status why) {
   // First open the gates that are closed and stop what moves; then bring back whoever was already
   // through.
-  const auto aborts = Send([](const Member& m) { return !m.already; },
-                           [&](Member& m, const auto& r, size_t slot) {
-                             m.process->Send(wire::Make<wire::Abort>(), r, slot);
-                           });
-  WaitWhileMoving(*aborts, limits_.undo_ms, Until::kAll);
-  const Answers aborted = aborts->answers();
+  const Answers aborted = AbortAll();
   const auto is_out = [&](const Member& m) {
     const auto& answer = aborted[size_t(&m - members_.data())];
     if (!answer || !answer->reply) return false;

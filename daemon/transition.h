@@ -86,6 +86,10 @@ class Transition {
   // Lets those go that have answered neither round, and adds them to `why`.
   absl::Status DropUnanswered(const Answers& first, const Answers& second, absl::Status why);
   absl::Status FirstFailure(const Answers& answers, std::string_view unanswered) const;
+  // Of moves; that of one that was cancelled is the cancellation.
+  absl::Status FailureOf(const Answers& answers) const;
+  // Sends Abort to all that this is about, and waits.
+  Answers AbortAll();
   void Tell(const Member& member, wire::ProcessState state);
 
   std::span<Member> members_;
