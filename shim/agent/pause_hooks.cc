@@ -15,6 +15,11 @@
 #include "shim/include/parkade/parkade.h"
 
 namespace parkade::shim {
+
+static_assert(PARKADE_HOOK_MOST_MS == PauseHooks::kMostAllMs);
+static_assert(PARKADE_BEFORE_PAUSE == int(PauseHooks::When::kBeforePause) &&
+              PARKADE_AFTER_RESUME == int(PauseHooks::When::kAfterResume));
+
 namespace {
 
 constexpr uint64_t kLookMs = 10;  // how often a cancellation is looked for, which wakes nobody
@@ -107,7 +112,7 @@ Result<void> PauseHooks::Overdue() {
     return MakeError(Code::kFailedPrecondition, "HOOK_TIMEOUT", "hooks take more than %llu s",
                      (unsigned long long)kMostAllMs / 1000);
   }
-  return MakeError(Code::kFailedPrecondition, "HOOK_TIMEOUT", "hook %s runs since %.1f s",
+  return MakeError(Code::kFailedPrecondition, "HOOK_TIMEOUT", "hook %s has run for %.1f s",
                    current_.name, double(MonotonicNs() - began_ns_) / 1e9);
 }
 

@@ -11,6 +11,9 @@
 #include "shim/include/parkade/parkade.h"
 
 namespace parkade::shim {
+
+static_assert(PARKADE_TAG_BYTES == sizeof wire::LedgerRecord::tag);
+
 namespace {
 
 struct Tags {

@@ -318,14 +318,7 @@ void Freezer::Settle(const std::vector<Range*>& ranges) {
 
 Freezer::Outcome Freezer::Resume(uint64_t op_id, uint64_t epoch) {
   Outcome outcome;
-  ledger_.SetEpoch(epoch);
-  if (state_ == ProcessState::kRunning) {
-    outcome.already = true;
-    return outcome;
-  }
-  if (state_ != ProcessState::kPaused && state_ != ProcessState::kPartlyMoved) {
-    return Refuse("resume");
-  }
+  if (!MayResume(epoch, &outcome)) return outcome;
   if (arrival_) {
     KeepArrival();
     outcome.result = Run(kTakeBackMs);
@@ -334,11 +327,7 @@ Freezer::Outcome Freezer::Resume(uint64_t op_id, uint64_t epoch) {
   }
   Timeline timeline;
   const ProcessState before = state_;
-  const std::vector<Range*> ranges = heap_.BeginRestore();
-  Bytes to_move = 0;
-  for (const Range* range : ranges) to_move += BytesOut(*range);
-  ledger_.BeginTransition(op_id, to_move);
-  SetState(ProcessState::kRestoring);
+  const std::vector<Range*> ranges = BeginRestore(op_id);
   timeline.Ended("begin");
 
   MoveReport report;

@@ -119,7 +119,10 @@ class Freezer {
   void Settle(const std::vector<Range*>& ranges);
   Result<void> Evict(uint64_t op_id, const EvictionPlan& plan, Outcome* outcome);
   void UndoEviction(const std::vector<Range*>& ranges);
-  // Of Resume and Arrive: the figures of what was moved.
+  // Of Resume and Arrive: whether there is something to bring back, else the outcome says why not;
+  // the ranges that are to come, with the ledger saying so; the figures of what was moved.
+  bool MayResume(uint64_t epoch, Outcome* outcome);
+  std::vector<Range*> BeginRestore(uint64_t op_id);
   static void Report(const MoveReport& report, Outcome* outcome);
   // What Arrive has brought in stays, or goes.
   void KeepArrival();

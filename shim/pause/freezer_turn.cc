@@ -8,21 +8,9 @@ using wire::ProcessState;
 
 Freezer::Outcome Freezer::Arrive(uint64_t op_id, uint64_t epoch) {
   Outcome outcome;
-  ledger_.SetEpoch(epoch);
-  if (state_ == ProcessState::kRunning) {
-    outcome.already = true;
-    return outcome;
-  }
-  if (state_ != ProcessState::kPaused && state_ != ProcessState::kPartlyMoved) {
-    return Refuse("resume");
-  }
-  if (arrival_) return outcome;
+  if (!MayResume(epoch, &outcome) || arrival_) return outcome;
   const ProcessState before = state_;
-  const std::vector<Range*> ranges = heap_.BeginRestore();
-  Bytes to_move = 0;
-  for (const Range* range : ranges) to_move += BytesOut(*range);
-  ledger_.BeginTransition(op_id, to_move);
-  SetState(ProcessState::kRestoring);
+  const std::vector<Range*> ranges = BeginRestore(op_id);
   MoveReport report;
   const uint64_t start_ns = MonotonicNs();
   auto arrival = mover_.BringIn(ranges, files_, stage_bytes_, room_, abort_requested_, &report);
@@ -45,6 +33,26 @@ Freezer::Outcome Freezer::Arrive(uint64_t op_id, uint64_t epoch) {
     SetState(before);
   }
   return outcome;
+}
+
+bool Freezer::MayResume(uint64_t epoch, Outcome* outcome) {
+  ledger_.SetEpoch(epoch);
+  if (state_ == ProcessState::kPaused || state_ == ProcessState::kPartlyMoved) return true;
+  if (state_ == ProcessState::kRunning) {
+    outcome->already = true;
+  } else {
+    *outcome = Refuse("resume");
+  }
+  return false;
+}
+
+std::vector<Range*> Freezer::BeginRestore(uint64_t op_id) {
+  std::vector<Range*> ranges = heap_.BeginRestore();
+  Bytes to_move = 0;
+  for (const Range* range : ranges) to_move += BytesOut(*range);
+  ledger_.BeginTransition(op_id, to_move);
+  SetState(ProcessState::kRestoring);
+  return ranges;
 }
 
 void Freezer::KeepArrival() {
