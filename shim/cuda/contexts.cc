@@ -28,6 +28,12 @@ bool Contexts::IsGone(CUcontext context) const {
   return std::find(gone_.begin(), gone_.end(), context) != gone_.end();
 }
 
+bool Contexts::Knows(CUcontext context) const {
+  MutexLock lock(mu_);
+  return std::any_of(entries_.begin(), entries_.end(),
+                     [context](const Entry& e) { return e.context == context; });
+}
+
 std::vector<Contexts::Entry> Contexts::List() const {
   MutexLock lock(mu_);
   return entries_;

@@ -23,6 +23,8 @@ class Contexts {
   // Whether it has been removed and not been added again: a thread on which it is current may not
   // know. Nothing may make it current any more, for the driver follows the dangling handle (580).
   bool IsGone(CUcontext context) const;
+  // Whether it has been added, and not removed since.
+  bool Knows(CUcontext context) const;
   std::vector<Entry> List() const;
 
  private:

@@ -171,9 +171,16 @@ CUresult OnPrimaryCtxRetain(Call<decltype(cuDevicePrimaryCtxRetain)> call, CUcon
 CUresult OnCtxDestroy(Call<decltype(cuCtxDestroy)> call, CUcontext context) {
   const GatePass pass(Gate::Call::kFree);
   if (!pass) return kNoPass;
+  Parts* parts = PartsFor(call.caller);
+  if (parts != nullptr && parts->contexts.Knows(context)) {
+    // The driver waits for this too, but under the lock: what the work waits for, by a function of
+    // the host's, may be a context that another thread is about to make.
+    InShim guard;
+    (void)parts->heap.implicit_wait().Run(context);
+  }
   MutexLock lock(LockOfOwn());
   const CUresult r = call.real(context);
-  if (r == CUDA_SUCCESS && FromOutside(call.caller)) {
+  if (r == CUDA_SUCCESS && parts != nullptr) {
     InShim guard;
     ContextGoes(context);
   }

@@ -290,8 +290,7 @@ class Node:
     # Programs.
 
     def settled(self, pid):
-        """The state of a process that is connected, once it moves no more; before that, None. What a daemon that has
-        just started says of one that has not come back yet is what the last one knew."""
+        """The state of a process that moves no more and is connected: of one that is not, a new daemon repeats the last."""
         found = self.process(pid)
         return found["state"] if found and found["connected"] and found["state"] in ("running", "paused") else None
 
