@@ -11,6 +11,9 @@ bool Contexts::Add(CUcontext context, int device) {
   for (const Entry& e : entries_) {
     if (e.context == context) return false;
   }
+  const int only = only_device_.load(std::memory_order_relaxed);
+  only_device_.store(only == kNone || only == device ? device : kSeveral,
+                     std::memory_order_relaxed);
   entries_.push_back({context, device});
   return true;
 }

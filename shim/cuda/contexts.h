@@ -4,6 +4,7 @@
 #include <cuda.h>
 
 #include <atomic>
+#include <optional>
 #include <vector>
 
 #include "common/mutex.h"
@@ -23,6 +24,11 @@ class Contexts {
   // Whether it has been removed and not been added again: a thread on which it is current may not
   // know. Nothing may make it current any more, for the driver follows the dangling handle (580).
   bool IsGone(CUcontext context) const;
+  // The one device that all contexts so far were on; none where there were several. One load.
+  std::optional<int> only_device() const {
+    const int device = only_device_.load(std::memory_order_relaxed);
+    return device >= 0 ? std::optional<int>(device) : std::nullopt;
+  }
   // Whether it has been added, and not removed since.
   bool Knows(CUcontext context) const;
   std::vector<Entry> List() const;
@@ -31,7 +37,9 @@ class Contexts {
   mutable Mutex mu_;  // innermost
   std::vector<Entry> entries_ GUARDED_BY(mu_);
   std::vector<CUcontext> gone_ GUARDED_BY(mu_);
-  std::atomic<bool> any_gone_{false};  // so that asking costs one load as long as there are none
+  static constexpr int kNone = -1, kSeveral = -2;
+  std::atomic<int> only_device_{kNone};  // or one of these
+  std::atomic<bool> any_gone_{false};    // so that asking costs one load as long as there are none
 };
 
 }  // namespace parkade::shim

@@ -47,7 +47,9 @@ void NotePoolUse(const void* caller, CUdeviceptr at, CUmemoryPool pool, Bytes by
   const bool known = pool != nullptr && foreign.HasPool(pool);
   const bool may_be_a_node = Gate::Capturing();
   if (!known || may_be_a_node) {
-    const auto device = DeviceOf(parts->driver, at);
+    // A device's own pool is of a device that is in use: where that is one, nobody has to be asked.
+    auto device = pool == nullptr ? parts->contexts.only_device() : std::nullopt;
+    if (!device) device = DeviceOf(parts->driver, at);
     if (!device) return;
     if (!known && pool != nullptr) foreign.AddPool(pool, *device);
     if (pool == nullptr) foreign.UsesOwnPool(*device);
