@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "common/io/disk_setting.h"
 #include "daemon/gpu_account.h"
 #include "daemon/planner.h"
 #include "daemon/process.h"
@@ -17,6 +18,7 @@ struct Member {
   bool already = false;  // it is where the transition leads; it gets no message
   Grant grant;
   std::shared_ptr<ScratchDirectory> scratch;  // null: no bytes of it go to disk
+  DiskSetting disk;                           // how its files are best used
   wire::Reply prepared{};
   wire::Reply finished{};  // of Commit or Resume
   bool was_out = false;    // before the transition: an undo leaves it there

@@ -19,6 +19,9 @@ wire::Commit CommitFor(const Member& member, const Transition::Eviction& evictio
   commit.host_bytes = member.grant.host;
   commit.disk_bytes = member.scratch != nullptr ? member.scratch->bytes() : 0;
   commit.chunk_bytes = member.grant.stage != 0 ? member.grant.stage : eviction.chunk_bytes;
+  commit.block_bytes = member.disk.block;
+  commit.depth = member.disk.depth;
+  commit.registers_memory = member.disk.registers_memory ? 1 : 0;
   const wire::Policy own = member.process->View().introduction.default_policy;
   commit.policy = uint32_t(eviction.policies.ForRest(own));
   for (const auto& [tag, policy] : eviction.policies.Named(own)) {

@@ -136,17 +136,20 @@ static_assert(sizeof(TagPolicy) == 40);
 // moved).
 struct Commit {
   Header header;
-  uint64_t host_bytes;   // host memory granted for backups in all
-  uint64_t disk_bytes;   // preallocated in the files that come with this message, in all
-  uint64_t chunk_bytes;  // host staging for disk, whole size; multiple of 2 MiB
-  uint32_t policy;       // Policy of tags not named below
-  uint32_t tag_count;    // 0..kMaxTags
-  uint32_t file_count;   // descriptors in the packet's control data besides the lock, 0..kMaxFiles
-  uint32_t has_lock;     // 1: the first descriptor is the scratch directory's lock, to hold
+  uint64_t host_bytes;        // host memory granted for backups in all
+  uint64_t disk_bytes;        // preallocated in the files that come with this message, in all
+  uint64_t chunk_bytes;       // host staging for disk, whole size; multiple of 2 MiB
+  uint64_t block_bytes;       // of a request to the files; multiple of 4096 up to 32 MiB
+  uint32_t depth;             // requests to them at once, 1..256
+  uint32_t registers_memory;  // 1: io_uring's registered buffers are faster there
+  uint32_t policy;            // Policy of tags not named below
+  uint32_t tag_count;         // 0..kMaxTags
+  uint32_t file_count;  // descriptors in the packet's control data besides the lock, 0..kMaxFiles
+  uint32_t has_lock;    // 1: the first descriptor is the scratch directory's lock, to hold
   TagPolicy tags[kMaxTags];
   char scratch[256];  // the directory that the files are in; repeated in a later Hello
 };
-static_assert(std::is_trivially_copyable_v<Commit> && sizeof(Commit) == 960);
+static_assert(std::is_trivially_copyable_v<Commit> && sizeof(Commit) == 976);
 
 // Before Commit: open the gate. During eviction: restore what was evicted, then open it. During and
 // after a Resume in turn: give back what came in. During anything else: no effect. Answered when

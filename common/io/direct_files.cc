@@ -37,8 +37,9 @@ const char* DirectFiles::MakeDirect(int fd) {
   return nullptr;
 }
 
-Result<DirectFiles> DirectFiles::Adopt(std::span<Fd> files) {
+Result<DirectFiles> DirectFiles::Adopt(std::span<Fd> files, const DiskSetting& setting) {
   DirectFiles adopted;
+  adopted.setting_ = setting;
   rlimit limit;
   if (getrlimit(RLIMIT_FSIZE, &limit) != 0) limit.rlim_cur = RLIM_INFINITY;
   for (Fd& fd : files) {
@@ -73,46 +74,6 @@ Bytes DirectFiles::writable() const {
   Bytes sum = 0;
   for (const File& file : files_) sum += file.writable;
   return sum;
-}
-
-Result<void> PageCacheLimit::DropOldest() {
-  const Part part = dirty_.front();
-  dirty_.pop_front();
-  dirty_bytes_ -= part.bytes;
-  const int result = sync_file_range(
-      part.fd, off64_t(part.offset), off64_t(part.bytes),
-      SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER);
-  // ENOSYS and EINVAL: a kernel or file system without it; its own write-back then has to do.
-  if (result != 0 && errno != ENOSYS && errno != EINVAL) {
-    return OsError(errno, "writing %llu bytes at %llu back", (unsigned long long)part.bytes,
-                   (unsigned long long)part.offset);
-  }
-  posix_fadvise(part.fd, off_t(part.offset), off_t(part.bytes), POSIX_FADV_DONTNEED);
-  return {};
-}
-
-Result<void> PageCacheLimit::Wrote(uint32_t file, uint64_t offset, Bytes bytes) {
-  if (files_.direct(file)) return {};
-  const int fd = files_.fds()[file];
-  sync_file_range(fd, off64_t(offset), off64_t(bytes), SYNC_FILE_RANGE_WRITE);
-  dirty_.push_back({fd, offset, bytes});
-  dirty_bytes_ += bytes;
-  while (dirty_bytes_ > kWindow) {
-    if (auto r = DropOldest(); !r.ok()) return r;
-  }
-  return {};
-}
-
-Result<void> PageCacheLimit::Flush() {
-  while (!dirty_.empty()) {
-    if (auto r = DropOldest(); !r.ok()) return r;
-  }
-  return {};
-}
-
-void PageCacheLimit::HasRead(uint32_t file, uint64_t offset, Bytes bytes) {
-  if (files_.direct(file)) return;
-  posix_fadvise(files_.fds()[file], off_t(offset), off_t(bytes), POSIX_FADV_DONTNEED);
 }
 
 }  // namespace parkade

@@ -4,12 +4,12 @@
 // itself.
 #pragma once
 
-#include <deque>
 #include <span>
 #include <vector>
 
 #include "common/bytes.h"
 #include "common/fd.h"
+#include "common/io/disk_setting.h"
 #include "common/result.h"
 
 namespace parkade {
@@ -20,8 +20,11 @@ constexpr Bytes kDirectAlign = 4096;
 class DirectFiles {
  public:
   DirectFiles() = default;
-  // Takes over the descriptors. INVALID_ARGUMENT BAD_FILE when one is not a regular file.
-  static Result<DirectFiles> Adopt(std::span<Fd> files);
+  // Takes over the descriptors, which are best used as `setting` says. INVALID_ARGUMENT BAD_FILE
+  // when one is not a regular file.
+  static Result<DirectFiles> Adopt(std::span<Fd> files, const DiskSetting& setting = {});
+
+  const DiskSetting& setting() const { return setting_; }
 
   std::span<const int> fds() const { return fds_; }
   size_t size() const { return files_.size(); }
@@ -35,7 +38,8 @@ class DirectFiles {
   // Why some file is buffered, for people; empty when all are direct.
   const char* buffered_because() const { return buffered_because_; }
 
-  // False: the file goes through the page cache (PageCacheLimit).
+  // False: the file goes through the page cache. True is what its file system says; PageCacheLimit
+  // sees whether it holds.
   bool direct(size_t file) const { return files_[file].direct; }
 
  private:
@@ -50,36 +54,8 @@ class DirectFiles {
 
   std::vector<File> files_;
   std::vector<int> fds_;
+  DiskSetting setting_;
   const char* buffered_because_ = "";
-};
-
-// PageCacheLimit: keeps what one thread moves to and from buffered files out of the page cache, but
-// for kWindow bytes. Does nothing for direct files.
-class PageCacheLimit {
- public:
-  explicit PageCacheLimit(const DirectFiles& files) : files_(files) {}  // which outlives it
-
-  // After a write has completed: starts its write-back and drops pages some way behind. May block
-  // on the disk, and brings the disk's late errors to light.
-  Result<void> Wrote(uint32_t file, uint64_t offset, Bytes bytes);
-  // After the last write: what is left in the window.
-  Result<void> Flush();
-  // After a read has completed.
-  void HasRead(uint32_t file, uint64_t offset, Bytes bytes);
-
- private:
-  static constexpr Bytes kWindow = 32_MiB;
-
-  struct Part {
-    int fd;
-    uint64_t offset;
-    Bytes bytes;
-  };
-  Result<void> DropOldest();
-
-  const DirectFiles& files_;
-  std::deque<Part> dirty_;  // write-back started, not yet dropped
-  Bytes dirty_bytes_ = 0;
 };
 
 }  // namespace parkade

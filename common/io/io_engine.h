@@ -21,9 +21,10 @@ struct IoRequest {
   Kind kind;
   uint32_t file;  // index in the list given to UseFiles
   uint64_t offset;
-  void* memory;  // belongs to the engine until the completion
-  Bytes bytes;   // any length, 0 included
-  uint64_t tag;  // comes back in the completion
+  void* memory;             // belongs to the engine until the completion
+  Bytes bytes;              // any length, 0 included
+  uint64_t tag;             // comes back in the completion
+  int32_t registered = -1;  // index in the list given to UseMemory that `memory` lies in, or none
 };
 
 // Why a request failed: an OsError, or DATA_LOSS BACKUP_MISSING when a file ends too early.
@@ -42,6 +43,11 @@ class IoEngine {
   // Replaces the files that requests name. Nothing may be in flight; the descriptors stay the
   // caller's and open.
   virtual void UseFiles(std::span<const int> files) = 0;
+
+  // Registers the memory that requests may then name, so that the kernel need not look up its pages
+  // for each. False, and no harm: it cannot be had here (io_uring alone has it, and a limit on
+  // locked memory may refuse). Once; the memory stays for as long as the engine.
+  virtual bool UseMemory(std::span<const std::span<char>> blocks) = 0;
 
   // Takes the request; at most depth() may be in flight (else INTERNAL IO_DEPTH).
   virtual Result<void> Submit(const IoRequest& request) = 0;

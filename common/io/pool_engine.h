@@ -20,6 +20,7 @@ class PoolEngine final : public IoEngine {
   ~PoolEngine() override;
 
   void UseFiles(std::span<const int> files) override;
+  bool UseMemory(std::span<const std::span<char>>) override { return false; }
   Result<void> Submit(const IoRequest& request) override;
   Result<IoCompletion> WaitAny(Deadline by) override;
   void Abandon() override;

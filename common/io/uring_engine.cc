@@ -62,17 +62,26 @@ void UringEngine::UseFiles(std::span<const int> files) {
                       io_uring_register_files(&ring_, files_.data(), unsigned(files_.size())) == 0;
 }
 
+bool UringEngine::UseMemory(std::span<const std::span<char>> blocks) {
+  std::vector<iovec> vectors;
+  for (const std::span<char>& block : blocks) vectors.push_back({block.data(), block.size()});
+  memory_registered_ = !vectors.empty() && io_uring_register_buffers(&ring_, vectors.data(),
+                                                                     unsigned(vectors.size())) == 0;
+  return memory_registered_;
+}
+
 // The queue has as many entries as there are slots, so an entry is always free here.
 void UringEngine::Queue(uint32_t slot) {
   const Transfer& transfer = slots_[slot];
   const uint32_t file = transfer.request().file;
   const int fd = files_registered_ ? int(file) : files_[file];
   io_uring_sqe* sqe = io_uring_get_sqe(&ring_);
-  if (transfer.request().kind == IoRequest::Kind::kRead) {
-    io_uring_prep_read(sqe, fd, transfer.memory(), unsigned(transfer.bytes()), transfer.offset());
-  } else {
-    io_uring_prep_write(sqe, fd, transfer.memory(), unsigned(transfer.bytes()), transfer.offset());
-  }
+  const bool reads = transfer.request().kind == IoRequest::Kind::kRead;
+  const bool fixed = memory_registered_ && transfer.request().registered >= 0;
+  const uint8_t call = reads ? (fixed ? IORING_OP_READ_FIXED : IORING_OP_READ)
+                             : (fixed ? IORING_OP_WRITE_FIXED : IORING_OP_WRITE);
+  io_uring_prep_rw(call, sqe, fd, transfer.memory(), unsigned(transfer.bytes()), transfer.offset());
+  if (fixed) sqe->buf_index = uint16_t(transfer.request().registered);
   if (files_registered_) sqe->flags |= IOSQE_FIXED_FILE;
   io_uring_sqe_set_data64(sqe, slot);
 }

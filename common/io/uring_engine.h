@@ -18,6 +18,7 @@ class UringEngine final : public IoEngine {
   ~UringEngine() override;
 
   void UseFiles(std::span<const int> files) override;
+  bool UseMemory(std::span<const std::span<char>> blocks) override;
   Result<void> Submit(const IoRequest& request) override;
   Result<IoCompletion> WaitAny(Deadline by) override;
   void Abandon() override {}  // the kernel holds the files of what it has been given
@@ -33,6 +34,7 @@ class UringEngine final : public IoEngine {
   io_uring ring_{};
   bool ring_made_ = false;
   bool files_registered_ = false;
+  bool memory_registered_ = false;
   std::vector<int> files_;
   std::vector<Transfer> slots_;
   std::vector<uint32_t> free_slots_;

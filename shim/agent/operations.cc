@@ -270,12 +270,17 @@ Freezer::Outcome Operations::Commit(const wire::Commit& commit, wire::Packet& pa
   for (uint32_t i = 0; i < commit.tag_count; ++i) {
     if (!wire::IsPolicy(commit.tags[i].policy)) return {BadRequest("commit: unknown policy")};
   }
+  if (commit.block_bytes == 0 || commit.block_bytes > 32_MiB ||
+      commit.block_bytes % kDirectAlign != 0 || commit.depth == 0 || commit.depth > 256) {
+    return {BadRequest("commit: requests to files out of range")};
+  }
   EvictionPlan plan;
   plan.host_bytes = commit.host_bytes;
   plan.disk_bytes = commit.disk_bytes;
   plan.chunk_bytes = commit.chunk_bytes;
   plan.policy = wire::Policy(commit.policy);
   plan.tags = std::span(commit.tags, commit.tag_count);
+  plan.disk = {commit.block_bytes, commit.depth, commit.registers_memory != 0};
   plan.files = std::span(packet.fds + lock_count, commit.file_count);
   if (packet.fd_count != 0) had_files_.store(true, std::memory_order_relaxed);
   {

@@ -5,6 +5,7 @@
 
 #include "common/bytes.h"
 #include "common/fd.h"
+#include "common/io/disk_setting.h"
 #include "proto/wire.h"
 
 namespace parkade::shim {
@@ -18,6 +19,7 @@ struct EvictionPlan {
   wire::Policy policy = wire::Policy::kHost;
   std::span<const wire::TagPolicy> tags;
   std::span<Fd> files;  // taken over by Commit once it has looked at them
+  DiskSetting disk;     // how they are best used
 };
 
 }  // namespace parkade::shim

@@ -148,7 +148,7 @@ Result<bool> Evictor::CutToHost() {
 // driver copies straight there, through a stage of its own.
 bool Evictor::StagesHost() {
   if (blocks_ == nullptr) {
-    auto blocks = StageBlocks::Make(tools_.pool, std::min(stage_bytes_, kHostStage), 0);
+    auto blocks = StageBlocks::Make(tools_.pool, std::min(stage_bytes_, kHostStage), {});
     if (!blocks.ok()) return false;
     blocks_ = std::move(*blocks);
   }
@@ -175,11 +175,12 @@ Result<void> Evictor::OpenDisk() {
     return MakeError(Code::kInternal, "NO_FILES", "bytes without a place to go to");
   }
   if (blocks_ == nullptr) {
-    auto blocks = StageBlocks::Make(tools_.pool, stage_bytes_, 0);
+    auto blocks = StageBlocks::Make(tools_.pool, stage_bytes_, {tools_.files.setting().block, 0});
     if (!blocks.ok()) return blocks.error();
     blocks_ = std::move(*blocks);
   }
-  disk_ = std::make_unique<DiskStage>(*blocks_, tools_.files, tools_.make_engine, tools_.ledger);
+  disk_ = std::make_unique<DiskStage>(*blocks_, tools_.files, tools_.lanes, tools_.make_engine,
+                                      tools_.ledger);
   writing_.resize(blocks_->size());
   return {};
 }

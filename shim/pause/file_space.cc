@@ -1,4 +1,4 @@
-// Takes space from the files round robin.
+// Takes space from the file that is used least of its own size.
 #include "shim/pause/file_space.h"
 
 #include <algorithm>
@@ -12,19 +12,22 @@ FileSpace::FileSpace(const DirectFiles& files, Bytes limit) : used_(files.size()
 
 Result<FileSpace::Part> FileSpace::Take(Bytes want) {
   MutexLock lock(mu_);
-  want = std::min(want, left_);
-  for (size_t tried = 0; want != 0 && tried < capacity_.size(); ++tried) {
-    const size_t file = turn_;
-    turn_ = (turn_ + 1) % capacity_.size();
-    const Bytes bytes = std::min(want, capacity_[file] - used_[file]);
-    if (bytes == 0) continue;
-    const Part part{uint32_t(file), used_[file], bytes};
-    used_[file] += bytes;
-    left_ -= bytes;
-    return part;
+  const auto used_part = [this](size_t file) REQUIRES(mu_) {
+    return capacity_[file] == 0 ? 1.0 : double(used_[file]) / double(capacity_[file]);
+  };
+  size_t file = 0;
+  for (size_t i = 1; i < capacity_.size(); ++i) {
+    if (used_part(i) < used_part(file)) file = i;
   }
-  return MakeError(Code::kResourceExhausted, "DISK_SPACE",
-                   "the space preallocated for this pause is used up");
+  const Bytes bytes = std::min({want, left_, capacity_[file] - used_[file]});
+  if (bytes == 0) {
+    return MakeError(Code::kResourceExhausted, "DISK_SPACE",
+                     "the space preallocated for this pause is used up");
+  }
+  const Part part{uint32_t(file), used_[file], bytes};
+  used_[file] += bytes;
+  left_ -= bytes;
+  return part;
 }
 
 }  // namespace parkade::shim

@@ -1,5 +1,6 @@
-// FileSpace: hands out the preallocated space of a list of files, in turn, so that every directory
-// they are striped over has work.
+// FileSpace: hands out the preallocated space of a list of files, so that all are used up at the
+// same time: a file gets a share of the blocks as large as its share of the space, which is its
+// directory's weight.
 #pragma once
 
 #include <vector>
@@ -28,7 +29,6 @@ class FileSpace {
   Mutex mu_;  // innermost
   std::vector<Bytes> capacity_;
   std::vector<uint64_t> used_ GUARDED_BY(mu_);
-  size_t turn_ GUARDED_BY(mu_) = 0;
   Bytes left_ GUARDED_BY(mu_) = 0;
 };
 

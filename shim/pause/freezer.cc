@@ -207,7 +207,7 @@ Freezer::Outcome Freezer::Commit(uint64_t op_id, const EvictionPlan& plan) {
 
 Result<void> Freezer::Evict(uint64_t op_id, const EvictionPlan& plan, Outcome* outcome) {
   Timeline timeline;
-  auto files = DirectFiles::Adopt(plan.files);
+  auto files = DirectFiles::Adopt(plan.files, plan.disk);
   if (!files.ok()) {
     (void)Run(kTakeBackInUndoMs);
     return files.error();

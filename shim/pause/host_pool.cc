@@ -72,6 +72,10 @@ Result<HostBlock> HostPool::Take(Bytes want, Bytes least, For purpose, Deadline 
   }
   if (growth_.error) return *growth_.error;
   // Free memory lies scattered, or no thread could be had to grow.
+  if (purpose == For::kMoreStage && FreeBytes() >= least) {
+    return MakeError(Code::kResourceExhausted, "HOST_MEMORY",
+                     "no %llu KiB of host memory in one piece", (unsigned long long)least >> 10);
+  }
   mu_.Unlock();
   auto made = MakeSlices({context, node, RoundUp(std::max(want, least), kStep), nullptr});
   mu_.Lock();
@@ -90,7 +94,7 @@ Result<HostBlock> HostPool::Take(Bytes want, Bytes least, For purpose, Deadline 
 std::optional<HostBlock> HostPool::Cut(Bytes want, Bytes least, For purpose, int node,
                                        Reach reach) {
   const Bytes pinned_free = PinnedFreeBytes();
-  const Bytes reserved = purpose == For::kStage ? 0 : std::min(for_stages_, pinned_free);
+  const Bytes reserved = purpose == For::kBackup ? std::min(for_stages_, pinned_free) : 0;
   for (const bool pinned : {true, false}) {
     const Bytes most = pinned ? std::min(want, pinned_free - reserved) : want;
     if (most < least) continue;

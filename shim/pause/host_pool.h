@@ -55,8 +55,11 @@ class HostBlock {
 
 class HostPool {
  public:
-  // What a block is for: to keep bytes, or for bytes to pass through.
-  enum class For : uint8_t { kBackup, kStage };
+  // What a block is for: to keep bytes, or for bytes to pass through, as they do through fewer
+  // blocks too (kMoreStage).
+  enum class For : uint8_t { kBackup, kStage, kMoreStage };
+  // No slice is smaller that a growth makes, but for the last.
+  static constexpr Bytes kLeastSlice = 8_MiB;
   // Maps memory as MapPages does; tests put their own in its place.
   using MapMemory = Result<char*> (*)(Bytes bytes);
   using NodeOf = int (*)(const Driver& driver, CUdevice device);
@@ -85,6 +88,7 @@ class HostPool {
   // A block of `least` to `want` bytes, multiples of 4096, aligned to 4096, pinned while there is
   // pinned memory, near the GPU of the thread's current context where the pool knows it. Waits for
   // a growth under way, and without one makes a slice itself, under the thread's current context.
+  // For kMoreStage none is made while as much is free in smaller pieces: HOST_MEMORY.
   // Once pinning has been refused, what is pinned and free then is kept for stages. Any number of
   // mover threads. RESOURCE_EXHAUSTED HOST_MEMORY or MEMLOCK; DEADLINE_EXCEEDED.
   Result<HostBlock> Take(Bytes want, Bytes least, For purpose, Deadline by);

@@ -18,7 +18,6 @@ namespace {
 constexpr Bytes kStep = 2_MiB;
 // Large enough to cost few registrations, small enough that the first one is ready within 40 ms.
 constexpr Bytes kMostSlice = 128_MiB;
-constexpr Bytes kLeastShare = 8_MiB;
 // No smaller part is tried: a stage's block lies in one.
 constexpr Bytes kLeastPart = 4_MiB;
 // More touch no faster: 51 GB/s with 16, and registering runs at 40 to 53 on one.
@@ -95,7 +94,7 @@ void HostPool::BeginGrowth(const std::vector<Need>& needs) {
     growth_.ended = false;
     const Bytes left = growth_.left();
     const uint32_t most = std::clamp(UsableCores(), 1u, kMostThreads);
-    growth_.slice_bytes = std::clamp(RoundUp(left / most, kStep), kLeastShare, kMostSlice);
+    growth_.slice_bytes = std::clamp(RoundUp(left / most, kStep), kLeastSlice, kMostSlice);
     const Bytes slices = (left + growth_.slice_bytes - 1) / growth_.slice_bytes;
     const uint32_t wanted = uint32_t(std::min<Bytes>(most, slices));
     to_start = wanted > growth_.threads ? wanted - growth_.threads : 0;

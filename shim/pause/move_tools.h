@@ -22,6 +22,7 @@ struct MoveTools {
   const DirectFiles& files;
   MakeEngine make_engine;
   HashCrew& crew;
+  size_t lanes;                    // contexts that move at once, each on a thread
   const std::atomic<bool>* abort;  // from outside; null: cannot be aborted
   std::atomic<bool> stop{false};   // a thread has failed: the others need not go on
   Room* room = nullptr;            // of a restore in turn: handles are created as it allows

@@ -111,7 +111,8 @@ Result<void> Mover::Evict(const EvictionOrder& order, const EvictionPlan& plan,
   pool_.BeginGrowth(needs);
   timeline.Ended("growth begins");
   HashCrew crew(order.host_bytes + order.disk_bytes);
-  MoveTools tools{driver_, memory_, pool_, ledger_, files, make_engine_, crew, &abort};
+  MoveTools tools{driver_, memory_,           pool_, ledger_, files, make_engine_,
+                  crew,    by_context.size(), &abort};
   std::optional<FileSpace> space;
   if (files.size() != 0) space.emplace(files, plan.disk_bytes);
   std::vector<EvictLane> lanes;
@@ -223,8 +224,15 @@ Result<Arrival> Mover::BringIn(std::span<Range* const> ranges, const DirectFiles
   Bytes to_move = 0;
   for (const Range* range : ranges) to_move += BytesOut(*range);
   HashCrew crew(to_move);
-  MoveTools tools{driver_, memory_,      pool_, ledger_,
-                  files,   make_engine_, crew,  turn != nullptr ? &turn->abort : nullptr};
+  MoveTools tools{driver_,
+                  memory_,
+                  pool_,
+                  ledger_,
+                  files,
+                  make_engine_,
+                  crew,
+                  by_context.size(),
+                  turn != nullptr ? &turn->abort : nullptr};
   tools.room = turn != nullptr ? &turn->room : nullptr;
   std::vector<RestoreLane> lanes;
   for (auto& [context, mine] : by_context) {

@@ -175,11 +175,13 @@ Result<Restorer::Step> Restorer::StartFromPageable(const Chunk& chunk) {
 Result<void> Restorer::OpenDisk() {
   if (disk_ != nullptr) return {};
   if (blocks_ == nullptr) {
-    auto blocks = StageBlocks::Make(tools_.pool, stage_bytes_, LargestInFiles());
+    auto blocks = StageBlocks::Make(tools_.pool, stage_bytes_,
+                                    {tools_.files.setting().block, LargestInFiles()});
     if (!blocks.ok()) return blocks.error();
     blocks_ = std::move(*blocks);
   }
-  disk_ = std::make_unique<DiskStage>(*blocks_, tools_.files, tools_.make_engine, tools_.ledger);
+  disk_ = std::make_unique<DiskStage>(*blocks_, tools_.files, tools_.lanes, tools_.make_engine,
+                                      tools_.ledger);
   reading_.resize(blocks_->size());
   return {};
 }
@@ -202,7 +204,7 @@ bool Restorer::StagesHost(const Chunk& chunk) {
   if (chunk.host.pinned()) return false;
   if (blocks_ == nullptr) {
     const Bytes bytes = std::min(stage_bytes_, kHostStage);
-    auto blocks = StageBlocks::Make(tools_.pool, bytes, LargestInFiles());
+    auto blocks = StageBlocks::Make(tools_.pool, bytes, {.least = LargestInFiles()});
     if (!blocks.ok()) return false;
     blocks_ = std::move(*blocks);
   }

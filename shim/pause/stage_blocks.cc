@@ -10,29 +10,32 @@
 namespace parkade::shim {
 namespace {
 
-// A start that suits NVMe drives with 8 and more in flight; no measurement has chosen it yet.
-constexpr Bytes kMostBlock = 4_MiB;
 constexpr uint64_t kPinMs = 60'000;
 
 Bytes MappedBytes(Bytes block_bytes) { return RoundUp(block_bytes, 2_MiB); }
 
-}  // namespace
-
-Bytes StageBlockBytes(Bytes stage_bytes) {
-  // At least four blocks, so that the two sides of a small stage overlap as well.
-  return std::clamp(stage_bytes / 4 / kDirectAlign * kDirectAlign, kDirectAlign, kMostBlock);
+// At least four blocks, so that the two sides of a small stage overlap as well; none larger than
+// what any new slice of the pool has room for.
+Bytes Fitting(Bytes stage_bytes, Bytes most) {
+  return std::clamp(stage_bytes / 4 / kDirectAlign * kDirectAlign, kDirectAlign,
+                    std::min(most, HostPool::kLeastSlice));
 }
 
+}  // namespace
+
 Result<std::unique_ptr<StageBlocks>> StageBlocks::Make(HostPool& pool, Bytes stage_bytes,
-                                                       Bytes least_block) {
+                                                       const BlockBytes& wanted) {
   std::unique_ptr<StageBlocks> stage(new StageBlocks);
-  const Bytes bytes = stage->block_bytes_ = std::max(StageBlockBytes(stage_bytes), least_block);
+  const Bytes bytes = stage->block_bytes_ =
+      std::max(Fitting(stage_bytes, wanted.most), wanted.least);
   const uint32_t count = uint32_t(std::max<Bytes>(stage_bytes / bytes, 1));
   for (uint32_t i = 0; i < count; ++i) {
-    auto block = pool.Take(bytes, bytes, HostPool::For::kStage, Deadline::InMs(kPinMs));
-    // Two blocks that are pinned are faster than many that are not.
-    const bool enough = i >= 2 && stage->pinned_;
-    if (enough && (!block.ok() || !block->pinned())) break;
+    const bool more = i >= 2;
+    auto block = pool.Take(bytes, bytes, more ? HostPool::For::kMoreStage : HostPool::For::kStage,
+                           Deadline::InMs(kPinMs));
+    // Two blocks that are pinned are faster than many that are not, and two are enough where more
+    // would make the pool larger than was granted.
+    if (more && (!block.ok() || (stage->pinned_ && !block->pinned()))) break;
     if (!block.ok()) return block.error();
     stage->pinned_ = stage->pinned_ && block->pinned();
     char* const memory = block->memory();

@@ -12,10 +12,14 @@ namespace parkade::shim {
 // One thread.
 class StageBlocks {
  public:
-  // Takes `stage_bytes` of the pool, in blocks of up to 4 MiB, but no smaller than `least_block`;
-  // fewer when no more can be pinned. Errors as HostPool::Take.
+  // What a block should have: `most` where the stage is large enough, and never less than `least`.
+  struct BlockBytes {
+    Bytes most = 4_MiB;
+    Bytes least = 0;
+  };
+  // Takes `stage_bytes` of the pool; fewer when no more can be pinned. Errors as HostPool::Take.
   static Result<std::unique_ptr<StageBlocks>> Make(HostPool& pool, Bytes stage_bytes,
-                                                   Bytes least_block);
+                                                   const BlockBytes& wanted);
   ~StageBlocks();
 
   Bytes block_bytes() const { return block_bytes_; }
@@ -51,8 +55,5 @@ class StageBlocks {
 
 // A stage towards pageable memory: 8 blocks keep a link and a few copying threads busy.
 constexpr Bytes kHostStage = 32_MiB;
-
-// Bytes in each block of a stage of `stage_bytes`.
-Bytes StageBlockBytes(Bytes stage_bytes);
 
 }  // namespace parkade::shim

@@ -60,6 +60,8 @@ void Packets() {
   commit.policy = uint32_t(wire::Policy::kDisk);
   commit.disk_bytes = 4096;
   commit.chunk_bytes = 16 << 20;
+  commit.block_bytes = 4 << 20;
+  commit.depth = 8;
   commit.has_lock = commit.file_count = commit.tag_count = 1;
   CopyText(commit.tags[0].tag, "weights");
   Packet("commit", commit, 2);

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <vector>
 
+#include "common/io/page_cache.h"
 #include "tests/unit/common/io/temporary_file.h"
 
 namespace parkade {

@@ -142,12 +142,12 @@ TEST_CASE("a wait with nothing in flight ends at its deadline") {
   }
 }
 
-// Installs a filter that answers EPERM to one system call, for the rest of this process.
-bool Deny(uint32_t number) {
+// Installs a filter that answers `refusal` to one system call, for the rest of this process.
+bool Deny(uint32_t number, uint32_t refusal) {
   const sock_filter code[] = {
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
       BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 1),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | refusal),
       BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
   };
   const sock_fprog program = {4, const_cast<sock_filter*>(code)};
@@ -155,48 +155,108 @@ bool Deny(uint32_t number) {
          prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
 }
 
+// The exit code of `work` in a child of its own; -1 when a signal ended it.
+int InChild(const std::function<int()>& work) {
+  const pid_t child = fork();
+  if (child == 0) _exit(work());
+  int status = -1;
+  REQUIRE(waitpid(child, &status, 0) == child);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+constexpr int kNotHere = 77;
+
+// EPERM is also what the sysctl kernel.io_uring_disabled gives, and ENOSYS what a kernel without
+// gives.
 TEST_CASE("a sandbox that refuses any io_uring call gets the pool, with the reason") {
-  for (const long number : {SYS_io_uring_setup, SYS_io_uring_enter}) {
-    const pid_t child = fork();
-    if (child == 0) {
-      if (!Deny(uint32_t(number))) _exit(77);
-      IoEngineChoice choice = MakeIoEngine(2, std::make_unique<PthreadStarter>(0));
-      if (!choice.uring_refusal || choice.uring_refusal->os_errno != EPERM) _exit(1);
-      const int files[] = {STDIN_FILENO};
-      choice.engine->UseFiles(files);
-      char byte = 0;
-      if (!choice.engine->Submit({IoRequest::Kind::kRead, 0, 0, &byte, 0, 5}).ok()) _exit(2);
-      const auto done = choice.engine->WaitAny(Deadline::InMs(5000));
-      _exit(done.ok() && done->tag == 5 ? 0 : 3);
+  for (const long number : {SYS_io_uring_setup, SYS_io_uring_enter, SYS_io_uring_register}) {
+    for (const int refusal : {EPERM, ENOSYS}) {
+      INFO("call " << number << " answers " << refusal);
+      const int code = InChild([&] {
+        if (!Deny(uint32_t(number), uint32_t(refusal))) return kNotHere;
+        IoEngineChoice choice = MakeIoEngine(2, std::make_unique<PthreadStarter>(0));
+        const int wanted = number == SYS_io_uring_register ? EOPNOTSUPP : refusal;
+        if (!choice.uring_refusal || choice.uring_refusal->os_errno != wanted) return 1;
+        const int files[] = {STDIN_FILENO};
+        choice.engine->UseFiles(files);
+        char byte = 0;
+        const std::span<char> memory[] = {{&byte, 1}};
+        if (choice.engine->UseMemory(memory)) return 4;
+        if (!choice.engine->Submit({IoRequest::Kind::kRead, 0, 0, &byte, 0, 5}).ok()) return 2;
+        const auto done = choice.engine->WaitAny(Deadline::InMs(5000));
+        return done.ok() && done->tag == 5 ? 0 : 3;
+      });
+      if (code == kNotHere) {
+        WARN("seccomp filters are refused here");
+        continue;
+      }
+      CHECK(code == 0);
     }
-    int status = -1;
-    REQUIRE(waitpid(child, &status, 0) == child);
-    REQUIRE(WIFEXITED(status));
-    if (WEXITSTATUS(status) == 77) {
-      WARN("seccomp filters are refused here");
+  }
+}
+
+// Writes a block and reads it back, by registered memory where that can be had; 0 when it is right.
+int RoundTrip(IoEngine& engine, int file, bool* registered) {
+  static char blocks[2][8192];
+  const std::span<char> memory[] = {blocks[0], blocks[1]};
+  *registered = engine.UseMemory(memory);
+  const int files[] = {file};
+  engine.UseFiles(files);
+  memset(blocks[0], 'r', sizeof blocks[0]);
+  for (const auto kind : {IoRequest::Kind::kWrite, IoRequest::Kind::kRead}) {
+    const int32_t block = kind == IoRequest::Kind::kWrite ? 0 : 1;
+    const IoRequest request{
+        kind, 0, 0, blocks[block], sizeof blocks[block], 7, *registered ? block : -1};
+    if (!engine.Submit(request).ok()) return 1;
+    const auto done = engine.WaitAny(Deadline::InMs(30'000));
+    if (!done.ok() || !done->result.ok()) return 2;
+  }
+  return memcmp(blocks[0], blocks[1], sizeof blocks[0]) == 0 ? 0 : 3;
+}
+
+TEST_CASE("requests may name registered memory, where there is such a thing") {
+  const Fd file = TemporaryFile(0);
+  for (const Kind& kind : Engines()) {
+    INFO(kind.name);
+    bool registered = false;
+    CHECK(RoundTrip(*kind.make(), file.get(), &registered) == 0);
+    CHECK(registered == (kind.name == std::string_view("io_uring")));
+  }
+}
+
+TEST_CASE("where hardly any memory may be locked, requests do without") {
+  const Fd file = TemporaryFile(0);
+  for (const rlim_t limit : {0, 8192}) {
+    const int code = InChild([&] {
+      const rlimit few = {limit, limit};
+      // Root may lock as much as it likes.
+      if (setrlimit(RLIMIT_MEMLOCK, &few) != 0 || setresuid(65534, 65534, 65534) != 0) {
+        return kNotHere;
+      }
+      bool registered = true;
+      auto choice = MakeIoEngine(2, std::make_unique<PthreadStarter>(0));
+      const int wrong = RoundTrip(*choice.engine, file.get(), &registered);
+      return registered ? 4 : wrong;
+    });
+    if (code == kNotHere) {
+      WARN("a limit on locked memory needs root to be tried");
       continue;
     }
-    CHECK(WEXITSTATUS(status) == 0);
+    CHECK(code == 0);
   }
 }
 
 // Runs `work` in a child with a limit on file sizes of 64 KiB, on a thread that blocks every signal
 // as the shim's do; its exit code, or -1 when a signal ended it.
 int UnderFileLimit(int (*work)(IoEngine& engine), const Kind& kind) {
-  const pid_t child = fork();
-  if (child == 0) {
+  return InChild([&] {
     sigset_t all;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, nullptr);
     const rlimit limit = {64 << 10, RLIM_INFINITY};
-    if (setrlimit(RLIMIT_FSIZE, &limit) != 0) _exit(77);
-    auto engine = kind.make();
-    const int code = work(*engine);
-    _exit(code);
-  }
-  int status = -1;
-  REQUIRE(waitpid(child, &status, 0) == child);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    if (setrlimit(RLIMIT_FSIZE, &limit) != 0) return kNotHere;
+    return work(*kind.make());
+  });
 }
 
 TEST_CASE(
@@ -221,7 +281,7 @@ TEST_CASE(
       return 0;
     };
     const int code = UnderFileLimit(work, kind);
-    CHECK((code == 0 || code == 77));
+    CHECK((code == 0 || code == kNotHere));
   }
 }
 

@@ -196,6 +196,16 @@ TEST_CASE("requests are answered in turn, those out of range refused") {
   auto commit = wire::Make<wire::Commit>(12);
   commit.policy = 77;
   CHECK(ReadText(Ask(channel, commit).reason) == "BAD_MESSAGE");
+  commit.policy = uint32_t(wire::Policy::kHost);
+  const struct {
+    uint64_t block_bytes;
+    uint32_t depth;
+  } no_requests[] = {{0, 8}, {4096 + 512, 8}, {64_MiB, 8}, {4096, 0}, {4096, 257}};
+  for (const auto& [block_bytes, depth] : no_requests) {
+    commit.block_bytes = block_bytes;
+    commit.depth = depth;
+    CHECK(ReadText(Ask(channel, commit).reason) == "BAD_MESSAGE");
+  }
   const auto prepared = Ask(channel, PrepareFor(13));
   CHECK(prepared.code == 0);
   CHECK(prepared.state == uint32_t(ProcessState::kPrepared));

@@ -1,6 +1,8 @@
 // FaultyEngine: a real engine whose nth completion is turned into an error, or never comes.
 #pragma once
 
+#include <fcntl.h>
+
 #include <atomic>
 #include <map>
 #include <memory>
@@ -9,6 +11,7 @@
 #include <vector>
 
 #include "common/io/io_engine.h"
+#include "common/io/page_cache.h"
 #include "common/io/pool_engine.h"
 #include "tests/unit/common/io/pthread_starter.h"
 
@@ -22,6 +25,11 @@ struct IoFaults {
   std::optional<Error> error;
   int stall_at = 0;  // from this one on the engine that has it gives none any more; 0: none
   std::atomic<uint32_t> deepest = 0;  // most requests in flight at once, roughly
+  // Waits for the disk with less in flight than the engine takes: others could have been under way.
+  std::atomic<int> shallow_waits = 0;
+  std::atomic<int> registered = 0;  // requests that named registered memory
+  bool caches = false;              // the files' file system takes O_DIRECT and caches all the same
+  std::atomic<Bytes> most_cached = 0;  // of the first file then, whenever a request has ended
 
   void Reset() {
     completions = 0;
@@ -29,6 +37,10 @@ struct IoFaults {
     fail_also = nullptr;
     stall_at = 0;
     deepest = 0;
+    shallow_waits = 0;
+    registered = 0;
+    caches = false;
+    most_cached = 0;
   }
 };
 
@@ -50,9 +62,18 @@ class FaultyEngine final : public IoEngine {
   }
 
   explicit FaultyEngine(std::unique_ptr<IoEngine> real) : real_(std::move(real)) {}
-  void UseFiles(std::span<const int> files) override { real_->UseFiles(files); }
+  void UseFiles(std::span<const int> files) override {
+    real_->UseFiles(files);
+    if (!plan.caches) return;
+    for (const int file : files) fcntl(file, F_SETFL, fcntl(file, F_GETFL) & ~O_DIRECT);
+    cached_file_ = files[0];
+  }
+  bool UseMemory(std::span<const std::span<char>> blocks) override {
+    return real_->UseMemory(blocks);
+  }
   Result<void> Submit(const IoRequest& request) override {
     memory_[request.tag] = request.memory;
+    if (request.registered >= 0) ++plan.registered;
     auto r = real_->Submit(request);
     if (real_->in_flight() > plan.deepest) plan.deepest = real_->in_flight();
     return r;
@@ -61,9 +82,14 @@ class FaultyEngine final : public IoEngine {
     // As after a minute, without the minute.
     const auto stalled = MakeError(Code::kDeadlineExceeded, "TIMED_OUT", "the disk hangs");
     if (stalled_) return stalled;
+    if (!by.Passed() && in_flight() < depth()) ++plan.shallow_waits;
     auto completion = real_->WaitAny(by);
     if (!completion.ok()) return completion;
     const int number = ++plan.completions;
+    if (plan.caches) {
+      const Bytes cached = CachedBytes(cached_file_, 0, 1_GiB).value_or(0);
+      if (cached > plan.most_cached) plan.most_cached = cached;
+    }
     stalled_ = number == plan.stall_at;
     if (stalled_) {
       ++lost_;
@@ -86,6 +112,7 @@ class FaultyEngine final : public IoEngine {
  private:
   std::unique_ptr<IoEngine> real_;
   std::map<uint64_t, const void*> memory_;  // of requests, by tag
+  int cached_file_ = -1;
   bool stalled_ = false;
   uint32_t lost_ = 0;  // completions that were swallowed
 };
