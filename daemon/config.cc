@@ -12,6 +12,7 @@
 #include "daemon/status.h"
 #include "daemon/toml.h"
 #include "daemon/words.h"
+#include "proto/wire.h"
 
 namespace parkade::daemon {
 namespace {
@@ -139,12 +140,20 @@ absl::Status CheckScratch(const Config& config) {
   for (const std::string& dir : config.scratch_dirs) {
     if (auto s = CheckBasePath(dir); !s.ok()) return Bad(MessageOf(s));
   }
-  for (const std::string& dir : config.allow_tmpfs) {
-    const auto& dirs = config.scratch_dirs;
-    if (std::find(dirs.begin(), dirs.end(), dir) == dirs.end()) {
-      return Bad(Cat("scratch.allow_tmpfs names ", dir,
-                     ", which is not in scratch.dirs: add it there too"));
+  const auto& dirs = config.scratch_dirs;
+  for (const auto& [name, named] : {std::pair{"scratch.allow_tmpfs", &config.allow_tmpfs},
+                                    std::pair{"scratch.stripe", &config.scratch_stripe}}) {
+    for (const std::string& dir : *named) {
+      if (std::find(dirs.begin(), dirs.end(), dir) == dirs.end()) {
+        return Bad(Cat(name, " names ", dir, ", which is not in scratch.dirs: add it there too"));
+      }
     }
+  }
+  const auto& stripe = config.scratch_stripe;
+  const std::set<std::string> different(stripe.begin(), stripe.end());
+  if (different.size() != stripe.size() || stripe.size() == 1 || stripe.size() > wire::kMaxFiles) {
+    return Bad(
+        Cat("scratch.stripe must name from 2 to ", wire::kMaxFiles, " different directories"));
   }
   return absl::OkStatus();
 }
@@ -178,6 +187,7 @@ absl::StatusOr<Config> LoadConfig(const Flags& flags, Environment environment) {
   Setting budget{"host.budget", "PARKADED_HOST_BUDGET", One(flags.host_budget), false, {}, {}};
   Setting dirs{"scratch.dirs", "PARKADED_SCRATCH_DIRS", flags.scratch_dirs, true, {}, {}};
   Setting tmpfs{"scratch.allow_tmpfs", "PARKADED_ALLOW_TMPFS", flags.allow_tmpfs, true, {}, {}};
+  Setting stripe{"scratch.stripe", "PARKADED_SCRATCH_STRIPE", flags.scratch_stripe, true, {}, {}};
 
   // The network is opened by whoever may write the file, not by an environment that drifts in.
   Setting listen{"tcp.listen", nullptr, {}, false, {}, {}};
@@ -188,7 +198,7 @@ absl::StatusOr<Config> LoadConfig(const Flags& flags, Environment environment) {
   Setting* const tcp[] = {&listen, &certificate, &key, &client_ca, &clients};
 
   Sources sources(file, file_name, environment);
-  std::vector<Setting*> all{&runtime, &state, &log, &budget, &dirs, &tmpfs};
+  std::vector<Setting*> all{&runtime, &state, &log, &budget, &dirs, &tmpfs, &stripe};
   all.insert(all.end(), std::begin(tcp), std::end(tcp));
   for (Setting* s : all) {
     if (auto r = sources.Fill(*s); !r.ok()) return r;
@@ -214,6 +224,7 @@ absl::StatusOr<Config> LoadConfig(const Flags& flags, Environment environment) {
   }
   config.scratch_dirs = dirs.value;
   config.allow_tmpfs = tmpfs.value;
+  config.scratch_stripe = stripe.value;
   if (auto r = CheckScratch(config); !r.ok()) return r;
   if (std::any_of(std::begin(tcp), std::end(tcp),
                   [](const Setting* s) { return !s->value.empty(); })) {
@@ -237,6 +248,7 @@ absl::StatusOr<Config> LoadConfig(const Flags& flags, Environment environment) {
   describe(budget, budget.value.empty() ? "what is free" : budget.text());
   describe(dirs, dirs.text());
   describe(tmpfs, tmpfs.text());
+  describe(stripe, stripe.text());
   for (const Group& group : config.groups) {
     config.described.push_back(Cat("groups.", group.name, " (", file_name, ")"));
   }

@@ -29,17 +29,18 @@ struct Config {
   // Base directories for backups that jobs may name, themselves or anything beneath them. The first
   // is used for those that name none. Empty: /scratch may be named, nothing is the default.
   std::vector<std::string> scratch_dirs;
-  std::vector<std::string> allow_tmpfs;  // of them, those that may be tmpfs
-  std::optional<TcpConfig> tcp;          // empty: no listener on the network
-  std::vector<Group> groups;             // for everybody
-  std::vector<std::string> described;    // "name=value (source)", one for each setting
+  std::vector<std::string> allow_tmpfs;     // of them, those that may be tmpfs
+  std::vector<std::string> scratch_stripe;  // of them, those that share the bytes of each backup
+  std::optional<TcpConfig> tcp;             // empty: no listener on the network
+  std::vector<Group> groups;                // for everybody
+  std::vector<std::string> described;       // "name=value (source)", one for each setting
 };
 
 // What the command line said; empty: nothing.
 struct Flags {
   std::string config_file;
   std::string runtime_dir, state_dir, log_level, host_budget;
-  std::vector<std::string> scratch_dirs, allow_tmpfs;
+  std::vector<std::string> scratch_dirs, allow_tmpfs, scratch_stripe;
 };
 
 // Looks up an environment variable; nullptr when unset.

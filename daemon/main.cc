@@ -108,13 +108,15 @@ int Run(const Config& config) {
   Registry registry(
       [&unmanaged](const Caller& caller, pid_t pid) { return unmanaged.Explain(caller, pid); });
   Authority authority("parkade", config.tcp ? config.tcp->clients : std::vector<std::string>{});
-  Scratch scratch({config.scratch_dirs, config.allow_tmpfs}, config.state_dir);
+  Scratch scratch({config.scratch_dirs, config.allow_tmpfs, config.scratch_stripe},
+                  config.state_dir);
   HostBudget budget(config.host_budget, registry);
   GpuAccount account([&gpus](const auto& uuids) { return gpus.Free(uuids); });
   Returning returning;
   NodeState node({registry, events, gpus, scratch, budget, account, journal, returning}, {});
   std::atomic<int> wants{0};  // being answered
   Reaper reaper([&] { scratch.SweepAll({}); });
+  scratch.BeginTrials([&reaper](auto work) { reaper.Later(std::move(work)); });
 
   auto shim_socket = runtime->Listen("shim.sock", SOCK_SEQPACKET);
   if (!shim_socket.ok()) return Refuse(shim_socket.status());
@@ -221,6 +223,10 @@ int main(int argc, char** argv) {
       ->expected(1)
       ->take_all();
   app.add_option("--allow-tmpfs", flags.allow_tmpfs, "one of them that may be tmpfs; repeatable")
+      ->expected(1)
+      ->take_all();
+  app.add_option("--scratch-stripe", flags.scratch_stripe,
+                 "one of them that takes its part of each backup; for two and more; repeatable")
       ->expected(1)
       ->take_all();
   try {

@@ -121,6 +121,7 @@ absl::Status NodeState::Provide(std::vector<Member>& members, std::vector<Scratc
       return s;
     }
     members[i].scratch = uses[i].directory();
+    members[i].disk = uses[i].setting();
   }
   return absl::OkStatus();
 }

@@ -47,10 +47,55 @@ absl::Status CheckFileSizeLimit(const Process& process, Bytes bytes) {
                {"limit_bytes", std::to_string(*limit)}});
 }
 
+// The choice of one base of several, which the configuration names.
+BaseChoice OneOf(const std::string& base) { return {base, BaseChoice::Source::kConfig}; }
+
+// Whether `existing` is what the choice would make, and all of it is still there.
+absl::Status CheckAll(ScratchDirectory& existing, const ScratchRules& rules,
+                      const BaseChoice& choice, int base, const FsUser& user) {
+  if (auto s = existing.Check(base); !s.ok()) return s;
+  const auto stripes = existing.stripes();
+  if (!std::equal(stripes.begin(), stripes.end(), choice.stripes.begin(), choice.stripes.end(),
+                  [](const auto& stripe, const auto& path) { return stripe->base() == path; })) {
+    return Fail(absl::StatusCode::kFailedPrecondition, "OTHER_STRIPES",
+                Cat(existing.path(), " is striped in another way than is configured now"));
+  }
+  for (const auto& stripe : stripes) {
+    const auto its_base = OpenBase(rules, OneOf(stripe->base()), user);
+    if (!its_base.ok()) return its_base.status();
+    if (auto s = stripe->Check(its_base->get()); !s.ok()) return s;
+  }
+  return absl::OkStatus();
+}
+
+// Shares of the first base and its stripes: by the rate of writing and reading back, as far as all
+// are known.
+std::vector<double> WeightsOf(const std::vector<DiskRates>& rates) {
+  std::vector<double> weights;
+  for (const DiskRates& r : rates) {
+    if (r.write_gbps == 0 || r.read_gbps == 0) return std::vector<double>(rates.size(), 1.0);
+    weights.push_back(1 / (1 / r.write_gbps + 1 / r.read_gbps));
+  }
+  return weights;
+}
+
+// What suits all of them together: requests alternate between the disks.
+DiskSetting SettingOf(const std::vector<DiskRates>& rates) {
+  constexpr uint32_t kMostDepth = 256;
+  DiskSetting setting = rates[0].setting;
+  for (size_t i = 1; i < rates.size(); ++i) {
+    setting.block = std::max(setting.block, rates[i].setting.block);
+    setting.depth = std::min(setting.depth + rates[i].setting.depth, kMostDepth);
+    setting.registers_memory = setting.registers_memory && rates[i].setting.registers_memory;
+  }
+  return setting;
+}
+
 }  // namespace
 
 void Scratch::Use::Keep() {
   if (replaced_ != nullptr) Discard(*replaced_);
+  if (try_) try_();
   *this = {};
 }
 
@@ -63,41 +108,72 @@ void Scratch::Use::GiveBack() {
 }
 
 Scratch::Scratch(ScratchRules rules, std::string state_dir)
-    : rules_(std::move(rules)), state_dir_(std::move(state_dir)) {
+    : rules_(std::move(rules)), state_dir_(std::move(state_dir)), trials_(rules_) {
   const auto lines = ReadLines(FileName());
   const MutexLock lock(mu_);
   remembered_.insert(lines.begin(), lines.end());
 }
 
+absl::StatusOr<std::shared_ptr<ScratchDirectory>> Scratch::Make(const Process& process,
+                                                                const BaseChoice& choice,
+                                                                const FsUser& user) {
+  std::shared_ptr<ScratchDirectory> first;
+  std::vector<BaseChoice> bases{choice};
+  for (const std::string& stripe : choice.stripes) bases.push_back(OneOf(stripe));
+  for (const BaseChoice& one : bases) {
+    const auto base = OpenBase(rules_, one, user);
+    absl::Status status = base.status();
+    if (status.ok()) {
+      Remember(one.path);
+      auto made = ScratchDirectory::Create(base->get(), one.path, process.identity(), user);
+      status = made.status();
+      if (status.ok() && first == nullptr) {
+        first = std::move(*made);
+      } else if (status.ok()) {
+        first->Join(std::move(*made));
+      }
+    }
+    if (status.ok()) continue;
+    if (first != nullptr) Discard(*first);
+    return status;
+  }
+  return first;
+}
+
 absl::Status Scratch::Reserve(const std::shared_ptr<Process>& process,
                               const std::string& requested_base, Bytes bytes, Use& use) {
   if (auto s = CheckFileSizeLimit(*process, bytes); !s.ok()) return s;
-  if (use.directory_ != nullptr) return use.directory_->Reserve(bytes);
   const FsUser user = process->user();
   const ProcessView view = process->View();
   const BaseChoice choice = ChooseBase(
       rules_, requested_base,
       {view.introduction.wanted_scratch_base, view.introduction.scratch_base_yields}, user.uid);
+  std::vector<DiskRates> rates{trials_.Of(choice.path)};
+  for (const std::string& stripe : choice.stripes) rates.push_back(trials_.Of(stripe));
+  const std::vector<double> weights = WeightsOf(rates);
+  if (use.directory_ != nullptr) return use.directory_->ReserveAll(bytes, weights);
   auto base = OpenBase(rules_, choice, user);
   if (!base.ok()) return base.status();
 
+  use.setting_ = SettingOf(rates);
+  use.try_ = [this, choice, user] { trials_.Note(choice, user); };
   auto existing = process->scratch();
   const bool stays = existing != nullptr && existing->base() == choice.path;
-  const absl::Status usable = stays ? existing->Check(base->get()) : absl::OkStatus();
+  const absl::Status usable =
+      stays ? CheckAll(*existing, rules_, choice, base->get(), user) : absl::OkStatus();
   if (!usable.ok()) {
     Log(LogLevel::kWarning, "process %d gets a new scratch directory: %s", process->pid(),
         MessageOf(usable).c_str());
   } else if (stays) {
-    if (auto s = existing->Reserve(bytes); !s.ok()) return s;
+    if (auto s = existing->ReserveAll(bytes, weights); !s.ok()) return s;
     use.process_ = process;
     use.directory_ = std::move(existing);
     return absl::OkStatus();
   }
-  Remember(choice.path);
-  auto made = ScratchDirectory::Create(base->get(), choice.path, process->identity(), user);
+  auto made = Make(*process, choice, user);
   if (!made.ok()) return made.status();
-  std::shared_ptr<ScratchDirectory> directory = std::move(*made);
-  absl::Status reserved = directory->Reserve(bytes);
+  const std::shared_ptr<ScratchDirectory> directory = std::move(*made);
+  absl::Status reserved = directory->ReserveAll(bytes, weights);
   if (reserved.ok() && !process->SetScratch(directory)) {
     reserved = Fail(absl::StatusCode::kUnavailable, "PROCESS_ENDED",
                     Cat("process ", process->pid(), " has ended"));
@@ -107,7 +183,7 @@ absl::Status Scratch::Reserve(const std::shared_ptr<Process>& process,
     return reserved;
   }
   use.process_ = process;
-  use.directory_ = std::move(directory);
+  use.directory_ = directory;
   use.replaced_ = std::move(existing);
   use.made_ = true;
   return absl::OkStatus();
@@ -148,8 +224,8 @@ void Scratch::Adopt(Process& process, const std::string& path, Fd lock) {
   };
   // The path is the process's word: no other place is touched for it.
   if (!MayHaveUsed(path)) return warn(path + " is in no scratch base of this node");
-  auto claimed =
-      ScratchDirectory::Claimed(path, std::move(lock), process.identity(), process.user());
+  auto claimed = ScratchDirectory::Claimed(path, std::move(lock), process.identity(),
+                                           process.user(), rules_.stripe);
   if (!claimed.ok()) return warn(MessageOf(claimed.status()));
   if (!process.SetScratch(std::move(*claimed))) warn("ended while its scratch was adopted");
 }

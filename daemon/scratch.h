@@ -2,6 +2,7 @@
 // does not need.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <set>
 #include <string>
@@ -12,6 +13,7 @@
 #include "daemon/scratch_base.h"
 #include "daemon/scratch_directory.h"
 #include "daemon/scratch_sweep.h"
+#include "daemon/scratch_trials.h"
 
 namespace parkade::daemon {
 
@@ -25,7 +27,10 @@ class Scratch {
    public:
     Use() = default;
     const std::shared_ptr<ScratchDirectory>& directory() const { return directory_; }
-    // The pause has succeeded: a directory in another base that this one replaced goes.
+    // How its files are best used.
+    const DiskSetting& setting() const { return setting_; }
+    // The pause has succeeded: a directory in another base that this one replaced goes, and a base
+    // that was never tried is, now that nobody waits for it.
     void Keep();
     // The pause has failed and the process runs with its bytes: a directory made for it goes.
     void GiveBack();
@@ -36,6 +41,8 @@ class Scratch {
     std::shared_ptr<ScratchDirectory> directory_;
     std::shared_ptr<ScratchDirectory> replaced_;
     bool made_ = false;
+    DiskSetting setting_;
+    std::function<void()> try_;
   };
 
   // Sees to it that `use` has a directory with `bytes` preallocated, in the base that the request,
@@ -65,13 +72,21 @@ class Scratch {
 
   const ScratchRules& rules() const { return rules_; }
 
+  // From now on bases are tried, on the thread that `later` has.
+  void BeginTrials(ScratchTrials::Later later) { trials_.Begin(std::move(later)); }
+  DiskRates RatesOf(const std::string& base) const { return trials_.Of(base); }
+
  private:
+  absl::StatusOr<std::shared_ptr<ScratchDirectory>> Make(const Process& process,
+                                                         const BaseChoice& choice,
+                                                         const FsUser& user);
   bool MayHaveUsed(const std::string& path) EXCLUDES(mu_);
   void Remember(const std::string& base) EXCLUDES(mu_);
   std::string FileName() const { return state_dir_ + "/scratch-bases"; }
 
   const ScratchRules rules_;
   const std::string state_dir_;
+  ScratchTrials trials_;
   Mutex mu_;  // innermost
   std::set<std::string> remembered_ GUARDED_BY(mu_);
 };

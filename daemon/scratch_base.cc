@@ -143,6 +143,12 @@ BaseChoice ChooseBase(const ScratchRules& rules, std::string_view requested,
   if (!wanted.path.empty() && (!wanted.yields || rules.dirs.empty())) {
     return {clean(wanted.path), Source::kProcess};
   }
+  if (!rules.stripe.empty()) {
+    BaseChoice choice{clean(rules.stripe[0]), Source::kConfig};
+    for (size_t i = 1; i < rules.stripe.size(); ++i)
+      choice.stripes.push_back(clean(rules.stripe[i]));
+    return choice;
+  }
   if (!rules.dirs.empty()) return {clean(rules.dirs[0]), Source::kConfig};
   return {Cat(kLastResort, "/", OwnLeaf(uid)), Source::kLastResort};
 }
@@ -200,6 +206,7 @@ std::vector<BaseReport> ReportBases(const ScratchRules& rules) {
   std::vector<BaseReport> reports;
   for (const std::string& dir : rules.dirs) {
     BaseReport report{dir, absl::OkStatus()};
+    report.stripe = std::find(rules.stripe.begin(), rules.stripe.end(), dir) != rules.stripe.end();
     const FsUser self{geteuid(), getegid(), {}};
     auto base = OpenBase(rules, {dir, BaseChoice::Source::kConfig}, self);
     report.usable = base.status();

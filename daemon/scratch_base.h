@@ -16,12 +16,14 @@ namespace parkade::daemon {
 struct ScratchRules {
   std::vector<std::string> dirs;
   std::vector<std::string> allow_tmpfs;
+  std::vector<std::string> stripe = {};
 };
 
 // Where a base's name comes from; the earlier ones count first.
 struct BaseChoice {
   std::string path;
   enum class Source { kRequest, kProcess, kConfig, kLastResort } source;
+  std::vector<std::string> stripes = {};  // further bases, which take their part of the bytes
 };
 
 // What a process's environment asks for: empty, a base that it means (PARKADE_SCRATCH_DIR), or one
@@ -32,7 +34,8 @@ struct WantedBase {
 };
 
 // The base for a process: that of the request, else the one that its environment means, else the
-// configuration's, else the one that yields, else /scratch/parkade_<uid>.
+// configuration's (all those that it stripes over), else the one that yields, else
+// /scratch/parkade_<uid>.
 BaseChoice ChooseBase(const ScratchRules& rules, std::string_view requested,
                       const WantedBase& wanted, uid_t uid);
 
@@ -58,6 +61,7 @@ struct BaseReport {
   std::string path;
   absl::Status usable;  // by the daemon's own user
   Bytes free_bytes = 0;
+  bool stripe = false;
 };
 std::vector<BaseReport> ReportBases(const ScratchRules& rules);
 

@@ -165,10 +165,9 @@ absl::Status ScratchDirectory::Fill(Files& files) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::unique_ptr<ScratchDirectory>> ScratchDirectory::Claimed(const std::string& path,
-                                                                            Fd lock,
-                                                                            const Identity& owner,
-                                                                            const FsUser& user) {
+absl::StatusOr<std::unique_ptr<ScratchDirectory>> ScratchDirectory::Claimed(
+    const std::string& path, Fd lock, const Identity& owner, const FsUser& user,
+    std::vector<std::string> stripe_bases) {
   const size_t name_at = path.rfind('/');
   const std::string root_path = path.substr(0, name_at == path.npos ? 0 : name_at);
   const std::string tail = Cat("/", wire::kScratchRoot);
@@ -178,10 +177,17 @@ absl::StatusOr<std::unique_ptr<ScratchDirectory>> ScratchDirectory::Claimed(cons
   std::unique_ptr<ScratchDirectory> claimed(new ScratchDirectory(
       root_path.substr(0, root_path.size() - tail.size()), path.substr(name_at + 1), owner, user));
   claimed->lock_ = std::move(lock);
+  claimed->stripe_bases_ = std::move(stripe_bases);
   return claimed;
 }
 
 absl::Status ScratchDirectory::Open() {
+  if (auto s = OpenOwn(); !s.ok()) return s;
+  FindStripes();
+  return absl::OkStatus();
+}
+
+absl::Status ScratchDirectory::OpenOwn() {
   const AsUser as_user(user_);
   auto files = std::make_shared<Files>();
   const std::string root_path = path_.substr(0, path_.rfind('/'));
@@ -279,10 +285,15 @@ absl::Status ScratchDirectory::Remove() {
   if (files() == nullptr) {
     if (auto s = Open(); !s.ok()) return s;
   }
-  const auto open = files();
-  // As the user, since on a network file system root may be nobody.
-  const AsUser as_user(user_);
-  return RemoveScratch(open->root.get(), open->dir.get(), name_, path_);
+  absl::Status removed;
+  {
+    const auto open = files();
+    // As the user, since on a network file system root may be nobody.
+    const AsUser as_user(user_);
+    removed = RemoveScratch(open->root.get(), open->dir.get(), name_, path_);
+  }
+  for (const auto& stripe : stripes()) removed.Update(stripe->Remove());
+  return removed;
 }
 
 }  // namespace parkade::daemon

@@ -3,7 +3,9 @@
 
 #include <atomic>
 #include <memory>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "common/bytes.h"
@@ -28,17 +30,29 @@ class ScratchDirectory {
   // Stands for one that the process says it holds from an earlier daemon, with the lock if it sent
   // that; if not, the process alone goes on holding it. Touches no file. PERMISSION_DENIED
   // (BAD_SCRATCH) for a path that no scratch directory can have.
-  static absl::StatusOr<std::unique_ptr<ScratchDirectory>> Claimed(const std::string& path, Fd lock,
-                                                                   const Identity& owner,
-                                                                   const FsUser& user);
+  // Its stripes, of which the process does not know, are looked for in `stripe_bases` once it is.
+  static absl::StatusOr<std::unique_ptr<ScratchDirectory>> Claimed(
+      const std::string& path, Fd lock, const Identity& owner, const FsUser& user,
+      std::vector<std::string> stripe_bases = {});
 
   const std::string& path() const { return path_; }
   const std::string& base() const { return base_path_; }
   int lock() const { return lock_.get(); }  // -1: the process alone has it
   // -1 for a claimed one before Check.
   int data() const;
-  // 0 for a claimed one before Check.
+  // 0 for a claimed one before Check. Without its stripes.
   Bytes bytes() const { return bytes_; }
+
+  // Directories of the same process in other bases that share its bytes; they go with it.
+  using Stripes = std::vector<std::shared_ptr<ScratchDirectory>>;
+  Stripes stripes() const EXCLUDES(mu_);
+  void Join(std::shared_ptr<ScratchDirectory> stripe) EXCLUDES(mu_);
+  // Of it and its stripes.
+  std::vector<int> AllData() const;
+  Bytes AllBytes() const;
+  // Preallocates so many bytes over it and its stripes, by their weights in that order, each
+  // above 0. As Reserve.
+  absl::Status ReserveAll(Bytes bytes, std::span<const double> weights);
   // The process was seen to end where it could be seen at all; see Identity.
   bool owner_visible() const { return owner_.visible; }
 
@@ -55,8 +69,8 @@ class ScratchDirectory {
   // become another program (exec), and nobody can read the backup any more.
   bool LetGo();
 
-  // Deletes it from the disk; the lock goes free when the last holder closes it. A claimed one is
-  // checked first.
+  // Deletes it and its stripes from the disk; the lock goes free when the last holder closes it. A
+  // claimed one is checked first.
   absl::Status Remove();
 
  private:
@@ -69,6 +83,9 @@ class ScratchDirectory {
   ScratchDirectory(std::string base_path, std::string name, const Identity& owner, FsUser user);
   absl::Status Fill(Files& files);
   absl::Status Open();
+  absl::Status OpenOwn();
+  void FindStripes();
+  void ShrinkTo(Bytes bytes);
   std::shared_ptr<const Files> files() const EXCLUDES(mu_);
 
   const std::string base_path_;
@@ -80,6 +97,8 @@ class ScratchDirectory {
   std::atomic<Bytes> bytes_ = 0;
   mutable Mutex mu_;                                    // innermost; no file is touched under it
   std::shared_ptr<const Files> files_ GUARDED_BY(mu_);  // null: claimed, not opened yet
+  Stripes stripes_ GUARDED_BY(mu_);
+  std::vector<std::string> stripe_bases_;  // of a claimed one, until they have been looked through
 };
 
 // Opens <base>/parkade-v1, made when it is missing; refuses one that a stranger could tamper with.

@@ -83,10 +83,14 @@ grpc::Status ControlService::GetNode(grpc::ServerContext* context, const v1::Get
     // Of one that an earlier daemon made only the backup's size is known until it is used again.
     const ProcessView view = process->View();
     const Bytes backup = view.ledger ? view.ledger->disk_backup_bytes : 0;
-    used[scratch->base()] += std::max(scratch->bytes(), backup);
+    const auto stripes = scratch->stripes();
+    // What a claimed directory has is not known before its next pause.
+    used[scratch->base()] += std::max(scratch->bytes(), stripes.empty() ? backup : 0);
+    for (const auto& stripe : stripes) used[stripe->base()] += stripe->bytes();
   }
   for (const BaseReport& report : ReportBases(to_.scratch.rules())) {
-    Write(report, used[report.path], response->add_scratch_bases());
+    Write(report, used[report.path], to_.scratch.RatesOf(report.path),
+          response->add_scratch_bases());
   }
   return grpc::Status::OK;
 }

@@ -210,12 +210,18 @@ void Write(const GpuView& in, v1::Gpu* out) {
   }
 }
 
-void Write(const BaseReport& in, Bytes used, v1::ScratchBase* out) {
+void Write(const BaseReport& in, Bytes used, const DiskRates& rates, v1::ScratchBase* out) {
   out->set_path(Printable(in.path));
   out->set_usable(in.usable.ok());
   out->set_reason(Printable(MessageOf(in.usable)));
   out->set_free_bytes(in.free_bytes);
   out->set_used_bytes(used);
+  out->set_request_bytes(rates.setting.block);
+  out->set_depth(rates.setting.depth);
+  out->set_registered_memory(rates.setting.registers_memory);
+  out->set_write_gbps(rates.write_gbps);
+  out->set_read_gbps(rates.read_gbps);
+  out->set_stripe(in.stripe);
 }
 
 void Write(const SweptDirectory& in, v1::ScratchEntry* out) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "absl/status/statusor.h"
+#include "common/io/disk_trial.h"
 #include "daemon/events.h"
 #include "daemon/forecast.h"
 #include "daemon/gpus.h"
@@ -43,7 +44,7 @@ v1::Policy WritePolicy(wire::Policy policy);
 void Write(const ProcessView& in, v1::Process* out);
 void WriteDetails(const wire::LedgerView& in, v1::GetProcessResponse* out);
 void Write(const GpuView& in, v1::Gpu* out);
-void Write(const BaseReport& in, Bytes used, v1::ScratchBase* out);
+void Write(const BaseReport& in, Bytes used, const DiskRates& rates, v1::ScratchBase* out);
 void Write(const SweptDirectory& in, v1::ScratchEntry* out);
 void Write(const Outcome& in, v1::TransitionResult* out);
 void Write(const Forecast& in, v1::Forecast* out);

@@ -17,7 +17,7 @@ using wire::ProcessState;
 wire::Commit CommitFor(const Member& member, const Transition::Eviction& eviction) {
   auto commit = wire::Make<wire::Commit>();
   commit.host_bytes = member.grant.host;
-  commit.disk_bytes = member.scratch != nullptr ? member.scratch->bytes() : 0;
+  commit.disk_bytes = member.scratch != nullptr ? member.scratch->AllBytes() : 0;
   commit.chunk_bytes = member.grant.stage != 0 ? member.grant.stage : eviction.chunk_bytes;
   commit.block_bytes = member.disk.block;
   commit.depth = member.disk.depth;
@@ -30,7 +30,7 @@ wire::Commit CommitFor(const Member& member, const Transition::Eviction& evictio
     entry.policy = uint32_t(policy);
   }
   if (member.scratch != nullptr) {
-    commit.file_count = 1;
+    commit.file_count = uint32_t(member.scratch->AllData().size());
     commit.has_lock = member.scratch->lock() >= 0 ? 1 : 0;
   }
   // Also when this pause has no use for it: a shim knows only the directory named last, and the
@@ -103,8 +103,9 @@ std::shared_ptr<Round> Transition::StartCommit(const Eviction& eviction) {
                 if (m.scratch == nullptr) {
                   m.process->Send(commit, r, slot);
                 } else {
-                  const int fds[] = {m.scratch->lock(), m.scratch->data()};
-                  m.process->Send(commit, r, slot, std::span(fds).subspan(1 - commit.has_lock));
+                  std::vector<int> fds = m.scratch->AllData();
+                  if (commit.has_lock != 0) fds.insert(fds.begin(), m.scratch->lock());
+                  m.process->Send(commit, r, slot, fds);
                 }
               });
 }

@@ -211,6 +211,12 @@ class ScratchBase:
     reason: str
     free_bytes: int
     used_bytes: int
+    request_bytes: int
+    depth: int
+    registered_memory: bool
+    write_gbps: float
+    read_gbps: float
+    stripe: bool
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ one round of a pause and a resume. Keeps no figures."""
 import contextlib
 import os
 import pathlib
+import re
 import subprocess
 
 import harness
@@ -14,7 +15,7 @@ ANSWER_S = 300.0
 
 GIB = 1 << 30
 MIB = 1 << 20
-DISK_BLOCK = 4 * MIB
+DISK_DEFAULT = 4 * MIB, 16
 
 
 def size(bytes_):
@@ -58,9 +59,19 @@ def disk(node, bytes_, block, depth):
     limit.close()
 
 
-def disk_requests(chunk):
-    """Bytes and number of the requests that a pause with such a stage has under way."""
-    return DISK_BLOCK, chunk // DISK_BLOCK
+def disk_requests(node, chunk):
+    """Bytes and number of the requests that a pause with such a stage has under way: what the daemon's trial of the
+    disk found, within the stage."""
+    tried = re.compile(r"scratch base \S+: requests of (\d+) KiB, (\d+) deep")
+
+    def found():
+        log = node.daemon_log.read_text(errors="replace")
+        return tried.search(log) or "was not tried" in log
+
+    match = harness.wait_for("the daemon has tried the disk", found)
+    block, depth = (int(match[1]) << 10, int(match[2])) if match is not True else DISK_DEFAULT
+    block = min(block, chunk // 4)
+    return block, min(depth, chunk // block)
 
 
 class Payload:

@@ -57,7 +57,7 @@ def to_host(bench, name, cases, *, cold=True):
 def to_disk(bench, name, cases):
     for count, each in cases:
         chunk = bench.chunk
-        block, depth = disk_requests(chunk)
+        block, depth = disk_requests(bench.node, chunk)
         requests = f"{size(block)} x {depth}"
         with payload(bench.node, count, each) as held:
             with disk(bench.node, held.bytes, block, depth) as limit:

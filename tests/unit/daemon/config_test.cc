@@ -87,6 +87,12 @@ TEST_CASE("settings without effect and contradictions are refused") {
   environment.clear();
   CHECK(Refusal("[daemon]\nruntimedir = '/x'\n").find("daemon.runtimedir") != std::string::npos);
   CHECK(Refusal("budget = '1G'\n").find("budget") != std::string::npos);
+  CHECK(Refusal("[scratch]\ndirs = ['/a']\nstripe = ['/a', '/b']\n").find("/b") !=
+        std::string::npos);
+  for (const char* few : {"['/a']", "['/a', '/a']"}) {
+    CHECK(Refusal(std::string("[scratch]\ndirs = ['/a']\nstripe = ") + few).find("from 2 to") !=
+          std::string::npos);
+  }
   CHECK(Refusal("[scratch]\ndirs = ['/a']\nallow_tmpfs = ['/b']\n").find("/b") !=
         std::string::npos);
 }
