@@ -14,7 +14,7 @@ bool Contexts::Add(CUcontext context, int device) {
   const int only = only_device_.load(std::memory_order_relaxed);
   only_device_.store(only == kNone || only == device ? device : kSeveral,
                      std::memory_order_relaxed);
-  entries_.push_back({context, device});
+  entries_.push_back({context, device, ++last_number_});
   return true;
 }
 
@@ -31,10 +31,12 @@ bool Contexts::IsGone(CUcontext context) const {
   return std::find(gone_.begin(), gone_.end(), context) != gone_.end();
 }
 
-bool Contexts::Knows(CUcontext context) const {
+uint64_t Contexts::NumberOf(CUcontext context) const {
   MutexLock lock(mu_);
-  return std::any_of(entries_.begin(), entries_.end(),
-                     [context](const Entry& e) { return e.context == context; });
+  for (const Entry& e : entries_) {
+    if (e.context == context) return e.number;
+  }
+  return 0;
 }
 
 std::vector<Contexts::Entry> Contexts::List() const {

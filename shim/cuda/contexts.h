@@ -15,7 +15,8 @@ class Contexts {
  public:
   struct Entry {
     CUcontext context;
-    int device;  // ordinal in the process
+    int device;       // ordinal in the process
+    uint64_t number;  // unique in the process: tells it from a later one at its address
   };
 
   // Any thread. Add is idempotent: a primary context is retained again and again. True when new.
@@ -29,13 +30,14 @@ class Contexts {
     const int device = only_device_.load(std::memory_order_relaxed);
     return device >= 0 ? std::optional<int>(device) : std::nullopt;
   }
-  // Whether it has been added, and not removed since.
-  bool Knows(CUcontext context) const;
   std::vector<Entry> List() const;
+  // 0 when it is not known: never added, or removed since.
+  uint64_t NumberOf(CUcontext context) const;
 
  private:
   mutable Mutex mu_;  // innermost
   std::vector<Entry> entries_ GUARDED_BY(mu_);
+  uint64_t last_number_ GUARDED_BY(mu_) = 0;
   std::vector<CUcontext> gone_ GUARDED_BY(mu_);
   static constexpr int kNone = -1, kSeveral = -2;
   std::atomic<int> only_device_{kNone};  // or one of these

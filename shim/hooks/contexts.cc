@@ -172,7 +172,7 @@ CUresult OnCtxDestroy(Call<decltype(cuCtxDestroy)> call, CUcontext context) {
   const GatePass pass(Gate::Call::kFree);
   if (!pass) return kNoPass;
   Parts* parts = PartsFor(call.caller);
-  if (parts != nullptr && parts->contexts.Knows(context)) {
+  if (parts != nullptr && parts->contexts.NumberOf(context) != 0) {
     // The driver waits for this too, but under the lock: what the work waits for, by a function of
     // the host's, may be a context that another thread is about to make.
     InShim guard;

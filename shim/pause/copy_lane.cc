@@ -1,38 +1,66 @@
 // Queues copies and waits for them without burning a processor.
 #include "shim/pause/copy_lane.h"
 
+#include <utility>
+
 #include "shim/cuda/cuda_error.h"
 #include "shim/cuda/scoped_context.h"
 
 namespace parkade::shim {
 
-CopyLane::~CopyLane() {
-  if (stream_ == nullptr) return;
-  // Without a current context the driver refuses to destroy, and the stream would stay for good.
-  const ScopedContext current(driver_, context_);
-  Drain();
-  for (CUevent event : events_) {
-    if (event != nullptr) driver_.event_destroy(event);
-  }
-  driver_.stream_destroy(stream_);
-}
-
-Result<void> CopyLane::Open() {
+Result<std::unique_ptr<LaneGear>> LaneGear::Make(const Driver& driver) {
+  std::unique_ptr<LaneGear> gear(new LaneGear(driver));
   // Non-blocking: never in line behind, nor ahead of, the application's legacy stream.
-  CUresult result = driver_.ctx_get_current(&context_);
-  if (result != CUDA_SUCCESS) return CudaError(driver_, result, "asking for the context");
-  result = driver_.stream_create(&stream_, CU_STREAM_NON_BLOCKING);
+  CUresult result = driver.ctx_get_current(&gear->context);
+  if (result != CUDA_SUCCESS) return CudaError(driver, result, "asking for the context");
+  result = driver.stream_create(&gear->stream, CU_STREAM_NON_BLOCKING);
   if (result != CUDA_SUCCESS) {
-    stream_ = nullptr;
-    return CudaError(driver_, result, "making a stream");
+    gear->stream = nullptr;
+    return CudaError(driver, result, "making a stream");
   }
-  for (CUevent& event : events_) {
-    result = driver_.event_create(&event, CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING);
+  for (CUevent& event : gear->events) {
+    result = driver.event_create(&event, CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING);
     if (result == CUDA_SUCCESS) continue;
     event = nullptr;
-    return CudaError(driver_, result, "making an event");
+    return CudaError(driver, result, "making an event");
   }
+  return gear;
+}
+
+LaneGear::~LaneGear() {
+  if (stream == nullptr) return;
+  // Without a current context the driver refuses to destroy, and the stream would stay for good.
+  const ScopedContext current(driver_, context);
+  for (CUevent event : events) {
+    if (event != nullptr) driver_.event_destroy(event);
+  }
+  driver_.stream_destroy(stream);
+}
+
+CopyLane::~CopyLane() {
+  if (gear_ == nullptr) return;
+  const ScopedContext current(driver_, gear_->context);
+  Drain();
+}
+
+Result<void> CopyLane::Open(Shelf<LaneGear>& shelf) {
+  CUcontext context = nullptr;
+  const CUresult result = driver_.ctx_get_current(&context);
+  if (result != CUDA_SUCCESS) return CudaError(driver_, result, "asking for the context");
+  gear_ = shelf.Take(context);
+  if (gear_ == nullptr) {
+    auto made = LaneGear::Make(driver_);
+    if (!made.ok()) return made.error();
+    gear_ = std::move(*made);
+  }
+  stream_ = gear_->stream;
+  events_ = gear_->events;
   return {};
+}
+
+void CopyLane::Keep(Shelf<LaneGear>& shelf) {
+  const CUcontext context = gear_->context;
+  shelf.Keep(context, std::move(gear_));
 }
 
 Result<void> CopyLane::Queue(CUdeviceptr base, std::span<const Extent> extents, char* host) {
@@ -64,6 +92,7 @@ Result<void> CopyLane::WaitOldest() {
 }
 
 void CopyLane::Drain() {
+  if (gear_ == nullptr) return;  // null is the legacy stream
   driver_.stream_synchronize(stream_);
   in_flight_ = 0;
 }

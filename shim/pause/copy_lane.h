@@ -2,13 +2,36 @@
 #pragma once
 
 #include <array>
+#include <memory>
 #include <span>
 
 #include "common/result.h"
 #include "shim/cuda/driver.h"
 #include "shim/heap/range.h"
+#include "shim/pause/shelf.h"
 
 namespace parkade::shim {
+
+// What a lane has of the driver.
+class LaneGear {
+ public:
+  // 16 chunks of 32 MiB last 9 ms on a 55 GB/s link: longer than anything the thread does between
+  // two copies.
+  static constexpr size_t kDepth = 16;
+
+  // In the current context.
+  static Result<std::unique_ptr<LaneGear>> Make(const Driver& driver);
+  ~LaneGear();
+  void Forget() { stream = nullptr; }
+
+  CUcontext context = nullptr;
+  CUstream stream = nullptr;
+  std::array<CUevent, kDepth> events{};
+
+ private:
+  explicit LaneGear(const Driver& driver) : driver_(driver) {}
+  const Driver& driver_;
+};
 
 // One thread, which has the lane's context current and is in relaxed capture mode.
 class CopyLane {
@@ -18,7 +41,9 @@ class CopyLane {
   CopyLane(const Driver& driver, Direction direction) : driver_(driver), direction_(direction) {}
   // Waits for what is in flight. On any thread, whatever context is current there.
   ~CopyLane();
-  Result<void> Open();
+  Result<void> Open(Shelf<LaneGear>& shelf);
+  // Nothing is in flight, nothing has failed: what it has is for the next lane in this context.
+  void Keep(Shelf<LaneGear>& shelf);
 
   bool idle() const { return in_flight_ == 0; }
   bool full() const { return in_flight_ == kDepth; }
@@ -35,13 +60,11 @@ class CopyLane {
   void Drain();
 
  private:
-  // 16 chunks of 32 MiB last 9 ms on a 55 GB/s link: longer than anything the thread does between
-  // two copies.
-  static constexpr size_t kDepth = 16;
+  static constexpr size_t kDepth = LaneGear::kDepth;
 
   const Driver& driver_;
   const Direction direction_;
-  CUcontext context_ = nullptr;
+  std::unique_ptr<LaneGear> gear_;  // null: not open
   CUstream stream_ = nullptr;
   std::array<CUevent, kDepth> events_{};
   size_t oldest_ = 0;

@@ -20,6 +20,7 @@ class Drain {
   // All outlive it.
   Drain(const Driver& driver, const Contexts& contexts, const Streams& streams, ImplicitWait& wait);
   ~Drain();
+  const Contexts& contexts() const { return contexts_; }
 
   // Returns when every stream of every context is idle. Past `by`, or soon after *cancel became
   // true, returns an error and leaves the work to go on: FAILED_PRECONDITION BUSY (as Explain),

@@ -70,7 +70,7 @@ Freezer::Freezer(const Driver& driver, Heap& heap, LedgerWriter& ledger, HostPoo
       exports_(exports),
       imports_(imports),
       release_(release),
-      mover_(driver, heap.memory(), pool, ledger, make_engine) {}
+      mover_(driver, drain.contexts(), heap.memory(), pool, ledger, make_engine) {}
 
 Freezer::Outcome Freezer::Refuse(const char* asked) const {
   Outcome outcome;

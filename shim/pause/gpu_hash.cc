@@ -58,6 +58,7 @@ GpuHash::~GpuHash() {
 }
 
 Result<void> GpuHash::Queue(CUdeviceptr base, std::span<const Extent> extents, CUevent after) {
+  if (in_flight_ == 0) oldest_ = 0;  // so that no more events are made than are under way at once
   const size_t at = (oldest_ + in_flight_) % kDepth;
   Slot& slot = slots_[at];
   unsigned leaves = 0, count = 0;
@@ -109,6 +110,9 @@ void GpuHash::Drain() {
 }
 
 std::unique_ptr<GpuHash> OpenGpuHash(MoveTools& tools) {
+  CUcontext context = nullptr;
+  tools.driver.ctx_get_current(&context);
+  if (auto kept = tools.shelves.hashes.Take(context)) return kept;
   auto hash = GpuHash::Open(tools.driver);
   if (hash.ok()) return std::move(*hash);
   char line[320];

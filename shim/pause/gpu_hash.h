@@ -22,6 +22,7 @@ class GpuHash {
   static Result<std::unique_ptr<GpuHash>> Open(const Driver& driver);
   // Waits for what is in flight. On any thread, whatever context is current there.
   ~GpuHash();
+  void Forget() { module_ = nullptr; }
   GpuHash(const GpuHash&) = delete;
   GpuHash& operator=(const GpuHash&) = delete;
 
@@ -66,7 +67,8 @@ class GpuHash {
   size_t in_flight_ = 0;
 };
 
-// For the thread's current context, or null: the crew has to hash, which the ledger then says.
+// For the thread's current context, from the shelf or made, or null: the crew has to hash, which
+// the ledger then says.
 struct MoveTools;
 std::unique_ptr<GpuHash> OpenGpuHash(MoveTools& tools);
 

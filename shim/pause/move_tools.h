@@ -6,13 +6,22 @@
 #include "shim/cuda/driver.h"
 #include "shim/heap/device_memory.h"
 #include "shim/heap/ledger_writer.h"
+#include "shim/pause/copy_lane.h"
 #include "shim/pause/disk_stage.h"
 #include "shim/pause/file_space.h"
+#include "shim/pause/gpu_hash.h"
 #include "shim/pause/hash_crew.h"
 #include "shim/pause/host_pool.h"
 #include "shim/pause/room.h"
 
 namespace parkade::shim {
+
+// What moves leave for later ones.
+struct Shelves {
+  explicit Shelves(const Contexts& contexts) : lanes(contexts), hashes(contexts) {}
+  Shelf<LaneGear> lanes;
+  Shelf<GpuHash> hashes;
+};
 
 struct MoveTools {
   const Driver& driver;
@@ -22,7 +31,8 @@ struct MoveTools {
   const DirectFiles& files;
   MakeEngine make_engine;
   HashCrew& crew;
-  size_t lanes;                    // contexts that move at once, each on a thread
+  size_t lanes;  // contexts that move at once, each on a thread
+  Shelves& shelves;
   const std::atomic<bool>* abort;  // from outside; null: cannot be aborted
   std::atomic<bool> stop{false};   // a thread has failed: the others need not go on
   Room* room = nullptr;            // of a restore in turn: handles are created as it allows

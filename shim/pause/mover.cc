@@ -58,9 +58,14 @@ Bytes Share(Bytes stage_bytes, size_t lanes) {
 
 }  // namespace
 
-Mover::Mover(const Driver& driver, DeviceMemory& memory, HostPool& pool, LedgerWriter& ledger,
-             MakeEngine make_engine)
-    : driver_(driver), memory_(memory), pool_(pool), ledger_(ledger), make_engine_(make_engine) {}
+Mover::Mover(const Driver& driver, const Contexts& contexts, DeviceMemory& memory, HostPool& pool,
+             LedgerWriter& ledger, MakeEngine make_engine)
+    : driver_(driver),
+      memory_(memory),
+      pool_(pool),
+      ledger_(ledger),
+      make_engine_(make_engine),
+      shelves_(contexts) {}
 
 template <typename Work>
 void Mover::OnThreads(size_t count, Work work) {
@@ -111,8 +116,8 @@ Result<void> Mover::Evict(const EvictionOrder& order, const EvictionPlan& plan,
   pool_.BeginGrowth(needs);
   timeline.Ended("growth begins");
   HashCrew crew(order.host_bytes + order.disk_bytes);
-  MoveTools tools{driver_, memory_,           pool_, ledger_, files, make_engine_,
-                  crew,    by_context.size(), &abort};
+  MoveTools tools{driver_, memory_,           pool_,    ledger_, files, make_engine_,
+                  crew,    by_context.size(), shelves_, &abort};
   std::optional<FileSpace> space;
   if (files.size() != 0) space.emplace(files, plan.disk_bytes);
   std::vector<EvictLane> lanes;
@@ -224,15 +229,11 @@ Result<Arrival> Mover::BringIn(std::span<Range* const> ranges, const DirectFiles
   Bytes to_move = 0;
   for (const Range* range : ranges) to_move += BytesOut(*range);
   HashCrew crew(to_move);
-  MoveTools tools{driver_,
-                  memory_,
-                  pool_,
-                  ledger_,
-                  files,
-                  make_engine_,
-                  crew,
-                  by_context.size(),
-                  turn != nullptr ? &turn->abort : nullptr};
+  MoveTools tools{driver_,  memory_,
+                  pool_,    ledger_,
+                  files,    make_engine_,
+                  crew,     by_context.size(),
+                  shelves_, turn != nullptr ? &turn->abort : nullptr};
   tools.room = turn != nullptr ? &turn->room : nullptr;
   std::vector<RestoreLane> lanes;
   for (auto& [context, mine] : by_context) {

@@ -35,8 +35,8 @@ struct Arrival {
 class Mover {
  public:
   // All outlive it.
-  Mover(const Driver& driver, DeviceMemory& memory, HostPool& pool, LedgerWriter& ledger,
-        MakeEngine make_engine);
+  Mover(const Driver& driver, const Contexts& contexts, DeviceMemory& memory, HostPool& pool,
+        LedgerWriter& ledger, MakeEngine make_engine);
 
   // Moves out what `order` says; what is to be discarded comes last. `files` must outlive the
   // backings. Stops at the next chunk once `abort` is true: CANCELLED. On error nothing is undone
@@ -84,6 +84,7 @@ class Mover {
   HostPool& pool_;
   LedgerWriter& ledger_;
   const MakeEngine make_engine_;
+  Shelves shelves_;
 };
 
 // The bytes of `range` that are out and kept somewhere.

@@ -27,13 +27,20 @@ Result<void> Restorer::Run() {
   if (current.status() != CUDA_SUCCESS) {
     return CudaError(tools_.driver, current.status(), "entering the context to restore to");
   }
-  Result<void> result = lane_.Open();
+  Result<void> result = lane_.Open(tools_.shelves.lanes);
+  timeline_.Ended("open lane");
   if (result.ok()) gpu_hash_ = OpenGpuHash(tools_);
-  timeline_.Ended("open");
+  timeline_.Ended("open hash");
   if (result.ok()) result = RunUntilIdle();
   if (!result.ok()) tools_.stop.store(true, std::memory_order_relaxed);
   lane_.Drain();  // before what is mapped may be unmapped again
+  timeline_.Ended("drain");
+  if (result.ok()) {
+    lane_.Keep(tools_.shelves.lanes);
+    if (gpu_hash_ != nullptr) tools_.shelves.hashes.Keep(context_, std::move(gpu_hash_));
+  }
   gpu_hash_.reset();
+  timeline_.Ended("close hash");
   hashes_.Drain();
   disk_.reset();
   blocks_.reset();

@@ -30,10 +30,12 @@ class Steps:
     def __init__(self, log):
         self._log, self._read, self.values = pathlib.Path(log), 0, {}
 
-    def look(self, keep):
+    def look(self, cold):
         text = self._log.read_text(errors="replace")
         fresh, self._read = text[self._read :], len(text)
-        for name, total, steps in LINE.findall(fresh) if keep else ():
+        for name, total, steps in LINE.findall(fresh):
+            if cold:
+                name = f"cold: {name}"
             self.values.setdefault((name, "all"), []).append(float(total))
             for step in steps.split(" + "):
                 label, _, milliseconds = step.rpartition(" ")
@@ -44,7 +46,7 @@ class Steps:
         for (name, step), values in self.values.items():
             line.setdefault(name, []).append(f"{step} {statistics.median(values):.2f}")
         for name, steps in line.items():
-            print(f"    {name:12} {', '.join(steps)}")
+            print(f"    {name:18} {', '.join(steps)}")
 
 
 def limits(node):
@@ -64,7 +66,7 @@ def measure(node, text, rounds):
         resumed = node.json("resume", app.pid)["results"][0]
         app.step()
         for log in logs:
-            log.look(keep=turn != 0)  # the first grows the pool
+            log.look(cold=turn == 0)  # the first grows the pool
         moved = paused["host_bytes"]
         harness.equal(moved, resumed["host_bytes"], "bytes that came back")
         speeds = [moved / result["total_seconds"] / 1e9 for result in (paused, resumed)]
