@@ -129,11 +129,14 @@ class HostPool {
   };
   struct Growth {
     std::vector<Part> parts;
-    size_t turn = 0;  // the part that gives the next slice
-    Bytes slice_bytes = 0;
-    Bytes in_making = 0;   // taken from the parts, and no slice yet
-    uint32_t threads = 0;  // still at work
-    bool ended = false;    // nobody needs more
+    size_t turn = 0;        // the part that gives the next slice
+    Bytes slice_bytes = 0;  // of the next one
+    Bytes most_slice = 0;   // to which they grow
+    uint32_t slices = 0;    // begun
+    uint32_t round = 1;     // slices after which they grow: one for each thread
+    Bytes in_making = 0;    // taken from the parts, and no slice yet
+    uint32_t threads = 0;   // still at work
+    bool ended = false;     // nobody needs more
     std::optional<Error> error;
 
     Bytes left() const;

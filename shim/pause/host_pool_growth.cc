@@ -16,7 +16,9 @@ namespace parkade::shim {
 namespace {
 
 constexpr Bytes kStep = 2_MiB;
-// Large enough to cost few registrations, small enough that the first one is ready within 40 ms.
+// The first slices are small, so that bytes move within some milliseconds; they double with every
+// round of the threads up to a size at which there are few registrations.
+constexpr Bytes kFirstSlice = 16_MiB;
 constexpr Bytes kMostSlice = 128_MiB;
 // No smaller part is tried: a stage's block lies in one.
 constexpr Bytes kLeastPart = 4_MiB;
@@ -94,9 +96,12 @@ void HostPool::BeginGrowth(const std::vector<Need>& needs) {
     growth_.ended = false;
     const Bytes left = growth_.left();
     const uint32_t most = std::clamp(UsableCores(), 1u, kMostThreads);
-    growth_.slice_bytes = std::clamp(RoundUp(left / most, kStep), kLeastSlice, kMostSlice);
+    growth_.most_slice = kMostSlice;
+    growth_.slice_bytes = std::clamp(RoundUp(left / most, kStep), kLeastSlice, kFirstSlice);
+    growth_.slices = 0;
     const Bytes slices = (left + growth_.slice_bytes - 1) / growth_.slice_bytes;
     const uint32_t wanted = uint32_t(std::min<Bytes>(most, slices));
+    growth_.round = std::max(wanted, 1u);
     to_start = wanted > growth_.threads ? wanted - growth_.threads : 0;
     growth_.threads += to_start;
     // One mapping for all of it, or else the threads spend their time waiting for each other's
@@ -160,6 +165,9 @@ void HostPool::GrowUntilDone() {
       part->left -= taken.left;
       if (part->memory != nullptr) part->memory += taken.left;
       growth_.in_making += taken.left;
+      if (++growth_.slices % growth_.round == 0) {
+        growth_.slice_bytes = std::min(2 * growth_.slice_bytes, growth_.most_slice);
+      }
     }
     ScopedContext current(driver_, taken.context);
     auto made = MakeSlices(taken);
@@ -169,7 +177,8 @@ void HostPool::GrowUntilDone() {
       for (Slice& slice : *made) slices_.push_back(std::move(slice));
     } else if (taken.left > kStep) {
       growth_.parts.push_back(taken);
-      growth_.slice_bytes = std::min(growth_.slice_bytes, RoundUp(taken.left / 4, kStep));
+      growth_.most_slice = std::min(growth_.most_slice, RoundUp(taken.left / 4, kStep));
+      growth_.slice_bytes = std::min(growth_.slice_bytes, growth_.most_slice);
     } else {
       growth_.error = made.error();
     }
