@@ -39,6 +39,7 @@
 #include "daemon/shim_listener.h"
 #include "daemon/status.h"
 #include "daemon/unmanaged.h"
+#include "daemon/warmer.h"
 #include "daemon/words.h"
 
 namespace parkade::daemon {
@@ -115,6 +116,7 @@ int Run(const Config& config) {
   Returning returning;
   NodeState node({registry, events, gpus, scratch, budget, account, journal, returning}, {});
   std::atomic<int> wants{0};  // being answered
+  Warmer warmer(budget);
   Reaper reaper([&] { scratch.SweepAll({}); });
   scratch.BeginTrials([&reaper](auto work) { reaper.Later(std::move(work)); });
 
@@ -125,36 +127,36 @@ int Run(const Config& config) {
   // Before anybody is served, so that none of them is claimed by others.
   for (auto& process : Revive(journal)) registry.Add(std::move(process));
   Recovery recovery({registry, events, node, journal, returning}, {});
-  ShimListener shims(
-      std::move(*shim_socket), registry, events,
-      {[&](Process& process, const std::string& path, Fd lock) {
-         scratch.Adopt(process, path, std::move(lock));
-       },
-       [&](auto directory) { reaper.Bury(std::move(directory)); },
-       [&](auto process) {
-         if (process->scratch() == nullptr) return;
-         reaper.Later([&, process] {
-           // A transition that has it looks after its directory.
-           if (const auto claim = registry.Take({process}); claim.ok()) {
-             scratch.Forsake(*process);
-           }
-         });
-       }},
-      [&](auto process, const wire::Want& want) {
-        // Programs may live with failed allocations: not more at once than these.
-        if (wants.fetch_add(1) >= 16) {
-          wants.fetch_sub(1);
-          return;
-        }
-        reaper.Later([&, process, want] {
-          AnswerWant(*process, want, registry, gpus);
-          wants.fetch_sub(1);
-        });
-      },
-      [&unmanaged](const Peer& peer, uint32_t version, const std::string& shim) {
-        unmanaged.TurnedAway(peer, version, shim);
-      },
-      {});
+  ShimListener shims(std::move(*shim_socket), registry, events,
+                     {[&](Process& process, const std::string& path, Fd lock) {
+                        scratch.Adopt(process, path, std::move(lock));
+                      },
+                      [&](auto directory) { reaper.Bury(std::move(directory)); },
+                      [&](auto process) {
+                        if (process->scratch() == nullptr) return;
+                        reaper.Later([&, process] {
+                          // A transition that has it looks after its directory.
+                          if (const auto claim = registry.Take({process}); claim.ok()) {
+                            scratch.Forsake(*process);
+                          }
+                        });
+                      },
+                      [&](auto process, const wire::Want& want) {
+                        // Programs may live with failed allocations: not more at once than these.
+                        if (wants.fetch_add(1) >= 16) {
+                          wants.fetch_sub(1);
+                          return;
+                        }
+                        reaper.Later([&, process, want] {
+                          AnswerWant(*process, want, registry, gpus);
+                          wants.fetch_sub(1);
+                        });
+                      },
+                      [&](auto process, Bytes bytes) { warmer.Want(std::move(process), bytes); },
+                      [&](const Peer& peer, uint32_t version, const std::string& shim) {
+                        unmanaged.TurnedAway(peer, version, shim);
+                      }},
+                     {});
 
   Operations operations(&journal);
   Groups groups(config.groups, &journal);

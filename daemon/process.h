@@ -76,8 +76,8 @@ class Process {
   bool ended() const EXCLUDES(mu_);
 
   // Sends `message` with an op_id of its own; the answer, or why there is none, goes to `slot` of
-  // `round`. Never waits for the other side for more than a moment. One sender at a time: whoever
-  // has claimed the process.
+  // `round`. Never waits for the other side for more than a moment. A message that begins or ends a
+  // state is for whoever has claimed the process.
   template <typename M>
   void Send(M message, const std::shared_ptr<Round>& round, size_t slot,
             std::span<const int> fds = {}) {

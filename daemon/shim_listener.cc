@@ -67,14 +67,12 @@ int Watch(int epoll, int fd, uint64_t id) {
 
 }  // namespace
 
-ShimListener::ShimListener(Fd socket, Registry& registry, Events& events, ScratchHooks scratch,
-                           OnWant on_want, OnStranger on_stranger, Limits limits)
+ShimListener::ShimListener(Fd socket, Registry& registry, Events& events, Hooks hooks,
+                           Limits limits)
     : limits_(limits),
       registry_(registry),
       events_(events),
-      scratch_(std::move(scratch)),
-      on_want_(std::move(on_want)),
-      on_stranger_(std::move(on_stranger)),
+      hooks_(std::move(hooks)),
       socket_(std::move(socket)),
       epoll_(epoll_create1(EPOLL_CLOEXEC)),
       stop_(eventfd(0, EFD_CLOEXEC)),
@@ -190,7 +188,12 @@ bool ShimListener::Read(Connection& connection) {
   if (connection.process == nullptr) return OnHello(connection, packet);
   wire::Want want;
   if (packet.Read(&want)) {
-    on_want_(connection.process, want);
+    hooks_.wants(connection.process, want);
+    return true;
+  }
+  wire::AskWarm ask;
+  if (packet.Read(&ask)) {
+    hooks_.asks_warm(connection.process, ask.host_bytes);
     return true;
   }
   wire::Reply reply;
@@ -215,7 +218,7 @@ void ShimListener::OnNoMessage(const Connection& connection, const wire::Packet&
                      packet.size >= offsetof(wire::Hello, version) + sizeof version;
   if (hello) {
     memcpy(&version, packet.bytes + offsetof(wire::Hello, version), sizeof version);
-    on_stranger_(connection.peer, version, "");
+    hooks_.turned_away(connection.peer, version, "");
   }
   if (!complaints_.Allows()) return;
   Log(LogLevel::kWarning, "process %d sent a packet that is no message%s; closing its connection",
@@ -238,7 +241,7 @@ bool ShimListener::OnHello(Connection& connection, wire::Packet& packet) {
 absl::Status ShimListener::Admit(Connection& connection, const wire::Hello& hello,
                                  wire::Packet& packet) {
   if (hello.version < wire::kOldestAccepted || hello.oldest_accepted > wire::kVersion) {
-    on_stranger_(connection.peer, hello.version, Printable(ReadText(hello.shim_version)));
+    hooks_.turned_away(connection.peer, hello.version, Printable(ReadText(hello.shim_version)));
     return Fail(absl::StatusCode::kFailedPrecondition, "ABI_MISMATCH",
                 Cat("its shim speaks version ", hello.version, ", this daemon accepts ",
                     wire::kOldestAccepted, " to ", wire::kVersion));
@@ -271,7 +274,7 @@ absl::Status ShimListener::Admit(Connection& connection, const wire::Hello& hell
   process->Connect(IntroductionOf(hello), connection.channel,
                    std::make_shared<const Fd>(std::move(packet.fds[0])));
   if (const std::string path(ReadText(hello.scratch)); !path.empty()) {
-    scratch_.adopt(*process, path, packet.fd_count > 1 ? std::move(packet.fds[1]) : Fd());
+    hooks_.adopt(*process, path, packet.fd_count > 1 ? std::move(packet.fds[1]) : Fd());
   }
   connection.process = process;
   // Only now, so that nobody sees it half made.
@@ -296,7 +299,7 @@ void ShimListener::Close(uint64_t id) {
     Remove(process);
   } else {
     events_.Publish(Event::Kind::kState, *process);
-    scratch_.forsaken(process);
+    hooks_.forsaken(process);
     leavers_.push_back({process, Deadline::InMs(kLeaverMs)});
   }
 }
@@ -341,7 +344,7 @@ void ShimListener::Remove(const std::shared_ptr<Process>& process) {
   auto scratch = process->End();
   events_.Publish(Event::Kind::kGone, *process);
   Log(LogLevel::kInfo, "process %d is gone", process->pid());
-  if (scratch != nullptr) scratch_.bury(std::move(scratch));
+  if (scratch != nullptr) hooks_.bury(std::move(scratch));
 }
 
 }  // namespace parkade::daemon

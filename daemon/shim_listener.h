@@ -29,26 +29,26 @@ class ShimListener {
     size_t connections = 8192;
   };
 
-  // What scratch has to do with connections. Neither may block.
-  struct ScratchHooks {
+  // What others have to do with connections. None may block.
+  struct Hooks {
     // A process says that it holds this directory from an earlier daemon; the lock may be missing.
     std::function<void(Process&, const std::string& path, Fd lock)> adopt;
     // The process of this directory has ended.
     std::function<void(std::shared_ptr<ScratchDirectory>)> bury;
     // A process lives, but its shim has gone away.
     std::function<void(std::shared_ptr<Process>)> forsaken;
+    // A process asks who holds memory that it found no room in.
+    std::function<void(std::shared_ptr<Process>, const wire::Want&)> wants;
+    // A process would like to hold so much host memory before its first pause.
+    std::function<void(std::shared_ptr<Process>, Bytes)> asks_warm;
+    // A shim was turned away for the version of its wire; what it says of its own is made
+    // printable. May read /proc.
+    std::function<void(const Peer&, uint32_t version, const std::string& shim_version)> turned_away;
   };
-  // A process asks who holds memory that it found no room in. May not block.
-  using OnWant = std::function<void(std::shared_ptr<Process>, const wire::Want&)>;
-  // A shim was turned away for the version of its wire; what it says of its own is made printable.
-  // May read /proc, may not block.
-  using OnStranger =
-      std::function<void(const Peer&, uint32_t version, const std::string& shim_version)>;
 
   // `registry` and `events` outlive it. What is in the registry already are processes of an earlier
   // daemon that have not come back yet. Serves until it is destroyed.
-  ShimListener(Fd socket, Registry& registry, Events& events, ScratchHooks scratch, OnWant on_want,
-               OnStranger on_stranger, Limits limits);
+  ShimListener(Fd socket, Registry& registry, Events& events, Hooks hooks, Limits limits);
   ~ShimListener();
 
   // Closes every connection: the shims go on alone. Nothing is accepted afterwards.
@@ -85,9 +85,7 @@ class ShimListener {
   const Limits limits_;
   Registry& registry_;
   Events& events_;
-  const ScratchHooks scratch_;
-  const OnWant on_want_;
-  const OnStranger on_stranger_;
+  const Hooks hooks_;
   Fd socket_;
   Fd epoll_;
   Fd stop_;

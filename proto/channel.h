@@ -43,7 +43,7 @@ class Channel {
   int fd() const { return socket_.get(); }
 
   // Sends one whole message with descriptors; waits for room until `by`. UNAVAILABLE (NO_PEER) when
-  // the other side is gone; never raises SIGPIPE. One sender at a time.
+  // the other side is gone; never raises SIGPIPE. Any thread: packets do not mix.
   template <typename M>
   Result<void> Send(const M& message, Deadline by, std::span<const int> fds = {}) {
     return SendBytes(&message, sizeof message, fds, by);

@@ -2,11 +2,13 @@
 //
 //   shim    -> daemon   Hello (+ ledger memfd, + lock of a scratch directory it already has)
 //   daemon  -> shim     Welcome, or a Refusal and the end of the connection
-//   daemon  -> shim     Prepare, LetThrough, Commit (+ scratch files), Abort, Resume, ReleaseHost
+//   daemon  -> shim     Prepare, LetThrough, Commit (+ scratch files), Abort, Resume, ReleaseHost,
+//                       Warm
 //   shim    -> daemon   one Reply to each of these, with the request's op_id
 //   daemon  -> shim     Room, without an answer, while a Resume in turn is under way
 //   shim    -> daemon   Want, when an allocation found no room; daemon -> shim  Holders, with its
-//   op_id
+//                       op_id
+//   shim    -> daemon   AskWarm, at any time
 //
 // Those between two shims are in wire_share.h.
 //
@@ -185,6 +187,22 @@ struct ReleaseHost {
 };
 static_assert(sizeof(ReleaseHost) == 24);
 
+// The process would like to hold so much host memory before its first pause (PARKADE_PREWARM). No
+// Reply: a Warm may come, now or never.
+struct AskWarm {
+  Header header;
+  uint64_t host_bytes;  // in all
+};
+static_assert(sizeof(AskWarm) == 32);
+
+// Make host memory ready, beside the work of the application, until the pool holds so much. The
+// Reply comes then, or as soon as there is another request; stats.host_pool_bytes is what it holds.
+struct Warm {
+  Header header;
+  uint64_t host_bytes;  // in all
+};
+static_assert(sizeof(Warm) == 32);
+
 // Measured figures of one operation. Times are wall-clock nanoseconds of each phase; phases
 // overlap.
 struct Stats {
@@ -255,6 +273,10 @@ constexpr size_t SizeOf(Type type) {
       return sizeof(Resume);
     case Type::kReleaseHost:
       return sizeof(ReleaseHost);
+    case Type::kAskWarm:
+      return sizeof(AskWarm);
+    case Type::kWarm:
+      return sizeof(Warm);
     case Type::kReply:
       return sizeof(Reply);
     case Type::kLetThrough:
@@ -296,6 +318,10 @@ template <>
 inline constexpr Type kTypeOf<Resume> = Type::kResume;
 template <>
 inline constexpr Type kTypeOf<ReleaseHost> = Type::kReleaseHost;
+template <>
+inline constexpr Type kTypeOf<AskWarm> = Type::kAskWarm;
+template <>
+inline constexpr Type kTypeOf<Warm> = Type::kWarm;
 template <>
 inline constexpr Type kTypeOf<Reply> = Type::kReply;
 template <>

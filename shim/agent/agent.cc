@@ -35,7 +35,8 @@ Agent::Agent(const Settings& settings, const Identity& identity, LedgerWriter& l
       ledger_(ledger),
       operations_(operations),
       wants_(wants),
-      prepared_lease_ns_(prepared_lease_ns) {}
+      prepared_lease_ns_(prepared_lease_ns),
+      prewarm_(settings.prewarm) {}
 
 Result<void> Agent::Start() {
   auto thread = Thread::Start("parkade-agent", Work, this);
@@ -107,6 +108,7 @@ Result<wire::Channel> Agent::Join() {
                      "the daemon speaks another version of the wire than this shim (%u)",
                      wire::kVersion);
   }
+  prewarm_.Forget();
   return channel;
 }
 
@@ -117,6 +119,7 @@ void Agent::Serve(wire::Channel& channel) {
         {channel.fd(), POLLIN, 0}, {operations_.replies_fd(), POLLIN, 0}, {wants_.fd(), POLLIN, 0}};
     if (poll(polled, 3, kCounterMs) < 0 && errno != EINTR) return;
     RefreshCounters();
+    if (!AskForMemory(channel).ok()) return;
     if (polled[1].revents != 0 && !SendReplies(channel).ok()) return;
     if (polled[2].revents != 0 && !SendWants(channel).ok()) return;
     if (ledger_.state() != wire::ProcessState::kPrepared) {
@@ -160,6 +163,14 @@ Result<void> Agent::SendWants(wire::Channel& channel) {
     if (auto r = channel.Send(message, Deadline::InMs(kAnswerMs)); !r.ok()) return r;
   }
   return {};
+}
+
+Result<void> Agent::AskForMemory(wire::Channel& channel) {
+  const Bytes due = prewarm_.Due(ledger_.requested(), MonotonicNs());
+  if (due == 0) return {};
+  auto ask = wire::Make<wire::AskWarm>();
+  ask.host_bytes = due;
+  return channel.Send(ask, Deadline::InMs(kAnswerMs));
 }
 
 void Agent::RefreshCounters() { ledger_.SetGatedThreads(Gate::WaitingThreads()); }

@@ -8,6 +8,7 @@
 #include "proto/channel.h"
 #include "shim/agent/identity.h"
 #include "shim/agent/operations.h"
+#include "shim/agent/prewarm.h"
 #include "shim/agent/settings.h"
 #include "shim/heap/ledger_writer.h"
 #include "shim/heap/wants.h"
@@ -41,6 +42,7 @@ class Agent {
   void Serve(wire::Channel& channel);
   Result<void> SendReplies(wire::Channel& channel);
   Result<void> SendWants(wire::Channel& channel);
+  Result<void> AskForMemory(wire::Channel& channel);
   void RefreshCounters();
 
   const Settings& settings_;
@@ -49,6 +51,7 @@ class Agent {
   Operations& operations_;
   Wants& wants_;
   const uint64_t prepared_lease_ns_;
+  Prewarm prewarm_;
   std::atomic<int> socket_{-1};  // of the present connection, for AbandonAfterFork
   Thread thread_;
 };

@@ -140,6 +140,7 @@ Operations::Scratch Operations::scratch() const {
 Result<void> Operations::Push(Request request) {
   {
     MutexLock lock(mu_);
+    warm_stop_.store(true, std::memory_order_release);
     queue_.push_back(std::move(request));
     if (running_) return {};
     running_ = true;
@@ -172,6 +173,7 @@ void Operations::RunAll() {
       request = std::move(queue_.front());
       queue_.pop_front();
       connection = connection_;
+      warm_stop_.store(!queue_.empty(), std::memory_order_release);
       abortable_ = request != nullptr && IsAbortable(*request);
       freezer_.ClearAbort();
       // An Abort that has come before this has begun; others run, and it then undoes them.
@@ -212,6 +214,7 @@ wire::Reply Operations::Execute(wire::Packet& packet) {
   wire::LetThrough let;
   wire::Commit commit;
   wire::Resume resume;
+  wire::Warm warm;
   if (packet.Read(&prepare)) {
     outcome = Prepare(prepare);
   } else if (packet.Read(&let)) {
@@ -226,6 +229,8 @@ wire::Reply Operations::Execute(wire::Packet& packet) {
                                   : freezer_.Resume(op_id, resume.epoch);
   } else if (packet.header().type == wire::Type::kReleaseHost) {
     freezer_.ReleaseHost();
+  } else if (packet.Read(&warm)) {
+    outcome = freezer_.Warm(warm.host_bytes, warm_stop_);
   } else {
     outcome.result = BadRequest("not a request");
   }

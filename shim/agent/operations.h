@@ -34,9 +34,9 @@ class Operations {
 
   // Queues a request of the present connection; starts the thread if none runs. A LetThrough
   // without arrival_ns is carried out and answered at once: a Prepare under way may be waiting for
-  // a peer that waits for that call; so is a Room, without an answer. An Abort also makes a
-  // Prepare, LetThrough, Commit or Resume in turn under way stop and undo itself. On error nothing
-  // was queued.
+  // a peer that waits for that call; so is a Room, without an answer. A Warm under way ends at
+  // whatever else comes. An Abort also makes a Prepare, LetThrough, Commit or Resume in turn under
+  // way stop and undo itself. On error nothing was queued.
   Result<void> Queue(std::unique_ptr<wire::Packet> packet);
 
   // The Reply to a request that could not be queued.
@@ -85,6 +85,7 @@ class Operations {
   std::vector<wire::Reply> replies_ GUARDED_BY(mu_);
   Scratch scratch_ GUARDED_BY(mu_);
   bool running_ GUARDED_BY(mu_) = false;
+  std::atomic<bool> warm_stop_{false};       // something else is to be done than to make ready
   bool abortable_ GUARDED_BY(mu_) = false;   // what is under way can be aborted
   uint64_t connection_ GUARDED_BY(mu_) = 1;  // replies of an earlier one are dropped
   bool hooked_ = false;                      // operation thread: hooks have run for a pause

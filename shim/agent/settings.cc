@@ -120,6 +120,21 @@ uint64_t ReadAllocWait(Reader& reader) {
   return seconds * 1000;
 }
 
+// PARKADE_PREWARM=SIZE or auto.
+Bytes ReadPrewarm(Reader& reader) {
+  const char* source = nullptr;
+  const char* value = reader.First({"PARKADE_PREWARM"}, &source);
+  if (value == nullptr) return 0;
+  const bool automatic = strcmp(value, "auto") == 0;
+  const auto bytes = automatic ? Result<Bytes>(Prewarm::kAuto) : ParseBytes(value);
+  if (!bytes.ok()) {
+    reader.Refuse(source, value, "a size such as 64G or auto is expected");
+    return 0;
+  }
+  reader.Say("prewarm", value, source);
+  return *bytes;
+}
+
 LogLevel ReadLogLevel(Reader& reader) {
   LogLevel level = LogLevel::kWarning;
   const char* source = nullptr;
@@ -170,6 +185,7 @@ Settings ReadSettings(const char* (*get)(const char*)) {
   s.policy = ReadPolicy(reader);
   s.tag = ReadTag(reader);
   s.alloc_wait_ms = ReadAllocWait(reader);
+  s.prewarm = ReadPrewarm(reader);
   s.log_level = ReadLogLevel(reader);
   s.scratch_base = ReadScratchBase(reader, &s.scratch_base_yields);
   return s;

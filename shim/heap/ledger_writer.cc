@@ -248,6 +248,15 @@ void LedgerWriter::AddRequested(int ordinal, int64_t delta) {
   AddTo(&wire::LedgerDevice::requested_bytes, ordinal, delta);
 }
 
+Bytes LedgerWriter::requested() const {
+  if (header_ == nullptr) return 0;
+  uint64_t sum = 0;
+  for (wire::LedgerDevice& device : header_->devices) {
+    sum += std::atomic_ref(device.requested_bytes).load(std::memory_order_relaxed);
+  }
+  return sum;
+}
+
 void LedgerWriter::AddForeign(int ordinal, wire::ForeignKind kind, int64_t delta) {
   if (header_ == nullptr || ordinal < 0 || size_t(ordinal) >= wire::kMaxDevices) return;
   AddTo(&wire::LedgerDevice::foreign_bytes, ordinal, delta);

@@ -50,6 +50,7 @@ class LedgerWriter {
   // What is out, and will take HBM again.
   void AddOut(int ordinal, int64_t delta);
   void AddRequested(int ordinal, int64_t delta);
+  Bytes requested() const;  // over all devices
   void AddForeign(int ordinal, wire::ForeignKind kind, int64_t delta);
   // Host memory that the application pins.
   void AddPinned(int64_t delta);

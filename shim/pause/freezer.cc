@@ -352,9 +352,4 @@ Freezer::Outcome Freezer::Resume(uint64_t op_id, uint64_t epoch) {
   return outcome;
 }
 
-void Freezer::ReleaseHost() {
-  pool_.Release();
-  ledger_.SetHostPool(pool_.held());
-}
-
 }  // namespace parkade::shim

@@ -92,6 +92,11 @@ class Freezer {
   // What Arrive may take. Any thread.
   Room& room() { return room_; }
 
+  // Makes host memory ready until the pool holds `bytes`, beside the application's work and in any
+  // state; stops early once `stop` is true. stats.host_pool_bytes. Never an error: what is missing
+  // the pause makes, and says why when it cannot.
+  Outcome Warm(Bytes bytes, const std::atomic<bool>& stop);
+
   // Gives pinned memory that holds no backup back to the system; gigabytes take a while.
   void ReleaseHost();
 

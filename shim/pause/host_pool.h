@@ -8,6 +8,7 @@
 // the GPU that it is for, where the kernel lets us say so. A forked child does not have the memory.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -80,10 +81,11 @@ class HostPool {
   // needs it then says why). Operation thread. A growth under way goes on with these needs in place
   // of its own. What an earlier growth could not pin is tried again.
   void BeginGrowth(const std::vector<Need>& needs);
-  // Nobody needs more: the growth's threads finish the slices they are at. Any thread.
-  void StopGrowth();
-  // The same, and waits for them. Operation thread.
+  // Nobody needs more: waits until the growth's threads have finished the slices they are at.
   void EndGrowth();
+  // Grows beside an application that works, with few threads and small slices, and waits until all
+  // is there or `stop` is true; threads then finish the slices they are at by themselves.
+  void Warm(const std::vector<Need>& needs, const std::atomic<bool>& stop);
 
   // A block of `least` to `want` bytes, multiples of 4096, aligned to 4096, pinned while there is
   // pinned memory, near the GPU of the thread's current context where the pool knows it. Waits for
@@ -143,6 +145,9 @@ class HostPool {
     Part* Next();  // with something left, each in its turn; null: none has
   };
 
+  enum class Pace : uint8_t { kAll, kBeside };
+  void Begin(const std::vector<Need>& needs, Pace pace);
+  void StopGrowth() REQUIRES(mu_);
   static void Grow(void* self);
   void GrowUntilDone();
   int AskNode(CUcontext context) const;

@@ -24,6 +24,11 @@ constexpr Bytes kMostSlice = 128_MiB;
 constexpr Bytes kLeastPart = 4_MiB;
 // More touch no faster: 51 GB/s with 16, and registering runs at 40 to 53 on one.
 constexpr unsigned kMostThreads = 16;
+// Beside an application: a quarter of the processors, and no registration, during which the driver
+// may hold calls of the application, longer than a millisecond.
+constexpr unsigned kBesideShare = 4;
+constexpr Bytes kBesideSlice = 32_MiB;
+constexpr uint64_t kLookMs = 5;  // at a flag that raises no wake-up
 
 }  // namespace
 
@@ -79,7 +84,18 @@ std::vector<HostPool::Part> HostPool::Missing(const std::vector<Need>& needs) co
   return parts;
 }
 
-void HostPool::BeginGrowth(const std::vector<Need>& needs) {
+void HostPool::BeginGrowth(const std::vector<Need>& needs) { Begin(needs, Pace::kAll); }
+
+void HostPool::Warm(const std::vector<Need>& needs, const std::atomic<bool>& stop) {
+  Begin(needs, Pace::kBeside);
+  MutexLock lock(mu_);
+  while (growth_.threads != 0 && !stop.load(std::memory_order_acquire)) {
+    changed_.WaitUntil(mu_, Deadline::InMs(kLookMs));
+  }
+  StopGrowth();
+}
+
+void HostPool::Begin(const std::vector<Need>& needs, Pace pace) {
   std::vector<std::pair<CUcontext, int>> nodes;
   for (const Need& need : needs) nodes.emplace_back(need.context, AskNode(need.context));
   if (!needs.empty()) PinAgain(needs.front().context);
@@ -95,8 +111,9 @@ void HostPool::BeginGrowth(const std::vector<Need>& needs) {
     growth_.error.reset();
     growth_.ended = false;
     const Bytes left = growth_.left();
-    const uint32_t most = std::clamp(UsableCores(), 1u, kMostThreads);
-    growth_.most_slice = kMostSlice;
+    const bool all = pace == Pace::kAll;
+    const uint32_t most = std::clamp(UsableCores() / (all ? 1 : kBesideShare), 1u, kMostThreads);
+    growth_.most_slice = all ? kMostSlice : kBesideSlice;
     growth_.slice_bytes = std::clamp(RoundUp(left / most, kStep), kLeastSlice, kFirstSlice);
     growth_.slices = 0;
     const Bytes slices = (left + growth_.slice_bytes - 1) / growth_.slice_bytes;
@@ -125,13 +142,15 @@ void HostPool::BeginGrowth(const std::vector<Need>& needs) {
 }
 
 void HostPool::StopGrowth() {
-  MutexLock lock(mu_);
   DropParts();
   growth_.ended = true;
 }
 
 void HostPool::EndGrowth() {
-  StopGrowth();
+  {
+    MutexLock lock(mu_);
+    StopGrowth();
+  }
   threads_.clear();
   MutexLock lock(mu_);
   growth_ = {};  // its error as well: a later Take tries for itself

@@ -92,10 +92,16 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   wire::Abort abort_message;
   wire::Resume resume;
   wire::ReleaseHost release;
+  wire::Want want;
+  wire::Holders holders;
+  wire::Warm warm;
+  wire::AskWarm ask_warm;
   const int is_hello = ReadAs(packet, &hello), is_reply = ReadAs(packet, &reply);
   Must(is_hello + is_reply + ReadAs(packet, &welcome) + ReadAs(packet, &refusal) +
            ReadAs(packet, &prepare) + ReadAs(packet, &let_through) + ReadAs(packet, &commit) +
-           ReadAs(packet, &abort_message) + ReadAs(packet, &resume) + ReadAs(packet, &release) <=
+           ReadAs(packet, &abort_message) + ReadAs(packet, &resume) + ReadAs(packet, &release) +
+           ReadAs(packet, &want) + ReadAs(packet, &holders) + ReadAs(packet, &warm) +
+           ReadAs(packet, &ask_warm) <=
        1);
   if (is_hello) Introduce(hello);
   if (is_reply) Answer(reply);

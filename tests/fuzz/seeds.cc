@@ -71,6 +71,10 @@ void Packets() {
   Packet("let_through", wire::Make<wire::LetThrough>(9));
   Packet("abort", wire::Make<wire::Abort>(9));
   Packet("resume", wire::Make<wire::Resume>(9));
+  Packet("want", wire::Make<wire::Want>(9));
+  Packet("holders", wire::Make<wire::Holders>(9));
+  Packet("warm", wire::Make<wire::Warm>(9));
+  Packet("ask_warm", wire::Make<wire::AskWarm>());
   Packet("release", wire::Make<wire::ReleaseHost>(9));
 }
 

@@ -132,6 +132,12 @@ void FakeShim::Disconnect() {
   channel_.reset();
 }
 
+Result<void> FakeShim::AskWarm(Bytes host_bytes) {
+  auto ask = wire::Make<wire::AskWarm>();
+  ask.host_bytes = host_bytes;
+  return channel_->Send(ask, Deadline::InMs(5000));
+}
+
 void FakeShim::On(wire::Type type, Act act, int after) {
   const MutexLock lock(mu_);
   acts_[type] = {act, after};
@@ -240,6 +246,7 @@ bool FakeShim::LookAtRoom() {
 bool FakeShim::Handle(wire::Packet& packet) {
   const wire::Header header = packet.header();
   Act act = Act::kWork;
+  if (wire::Warm warm; packet.Read(&warm)) warm_bytes_ = warm.host_bytes;
   {
     const MutexLock lock(mu_);
     ++counts_[header.type];

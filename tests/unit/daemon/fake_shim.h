@@ -63,6 +63,9 @@ class FakeShim {
   // paused stays so.
   void Disconnect();
 
+  // Says how much host memory it would like to hold.
+  Result<void> AskWarm(Bytes host_bytes);
+
   // From the next message of that type on, or after that many more of it.
   void On(wire::Type type, Act act, int after = 0) EXCLUDES(mu_);
   // Adds to what Prepare says that it would evict, as slack the ledger does not list.
@@ -79,6 +82,7 @@ class FakeShim {
   Bytes room() const { return room_; }
   // What its ledger says has come, or gone, in the transition under way.
   void SetShifted(int64_t bytes);
+  Bytes last_warm() const { return warm_bytes_; }
 
  private:
   // A Prepare or LetThrough whose launches still run.
@@ -115,6 +119,7 @@ class FakeShim {
   std::string scratch_;
   std::atomic<uint32_t> state_{uint32_t(wire::ProcessState::kRunning)};
   std::atomic<Bytes> unlisted_{0};
+  std::atomic<Bytes> warm_bytes_{0};
   Bytes host_bytes_ = 0, disk_bytes_ = 0;
   uint64_t epoch_ = 0, gate_mode_ = 0;
   wire::Stats stats_{};

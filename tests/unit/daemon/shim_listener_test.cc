@@ -25,16 +25,22 @@ using parkade::testing::TestDir;
 
 namespace {
 
+// None but that which notes whom the listener has turned away.
+ShimListener::Hooks HooksOf(Unmanaged& unmanaged) {
+  return {[](auto&, const auto&, auto) {},
+          [](auto) {},
+          [](auto) {},
+          [](auto, const auto&) {},
+          [](auto, Bytes) {},
+          [&unmanaged](const Peer& peer, uint32_t version, const std::string& shim) {
+            unmanaged.TurnedAway(peer, version, shim);
+          }};
+}
+
 struct Served {
   explicit Served(ShimListener::Limits limits = {})
       : path(dir / "shim.sock"),
-        listener(
-            *ListenAt(path, SOCK_SEQPACKET), registry, events,
-            {[](auto&, const auto&, auto) {}, [](auto) {}, [](auto) {}}, [](auto, const auto&) {},
-            [this](const Peer& peer, uint32_t version, const std::string& shim) {
-              unmanaged.TurnedAway(peer, version, shim);
-            },
-            limits) {}
+        listener(*ListenAt(path, SOCK_SEQPACKET), registry, events, HooksOf(unmanaged), limits) {}
 
   bool WaitForProcesses(size_t count) {
     for (const Deadline by = Deadline::InMs(5000); !by.Passed(); sched_yield()) {
@@ -307,10 +313,9 @@ TEST_CASE("a process of an earlier daemon whose end cannot be seen is not kept")
   // A plain file is nothing that epoll watches.
   registry.Add(std::make_shared<Process>(identity, Fd(open(dir.path().c_str(), O_RDONLY))));
   const auto watcher = events.Watch();
-  const ShimListener listener(
-      *ListenAt(dir / "shim.sock", SOCK_SEQPACKET), registry, events,
-      {[](auto&, const auto&, auto) {}, [](auto) {}, [](auto) {}}, [](auto, const auto&) {},
-      [](const auto&, auto, const auto&) {}, {});
+  Unmanaged unmanaged;
+  const ShimListener listener(*ListenAt(dir / "shim.sock", SOCK_SEQPACKET), registry, events,
+                              HooksOf(unmanaged), {});
   CHECK(registry.All().empty());
   const auto event = watcher->Next(Deadline::InMs(1000));
   REQUIRE(event.has_value());

@@ -106,6 +106,19 @@ TEST_CASE("PARKADE_SCRATCH_DIR is meant; a directory under SCRATCH yields to the
   CHECK(fallback.scratch_base_yields);
 }
 
+TEST_CASE("PARKADE_PREWARM is a size or auto, nothing where it is neither") {
+  CHECK(Read({}).prewarm == 0);
+  const Settings meant = Read({{"PARKADE_PREWARM", "64G"}});
+  CHECK(meant.prewarm == 64_GiB);
+  CHECK(meant.lines.find("prewarm=64G (PARKADE_PREWARM)") != std::string::npos);
+  CHECK(Read({{"PARKADE_PREWARM", "auto"}}).prewarm == Prewarm::kAuto);
+  for (const char* bad : {"0", "-1G", "much", "1.5G"}) {
+    const Settings refused = Read({{"PARKADE_PREWARM", bad}});
+    CHECK(refused.prewarm == 0);
+    CHECK(refused.warnings.find(bad) != std::string::npos);
+  }
+}
+
 TEST_CASE("PARKADE_LOG is one of the log's levels, warning where it is not") {
   CHECK(Read({}).log_level == LogLevel::kWarning);
   const Settings meant = Read({{"PARKADE_LOG", "debug"}});

@@ -202,16 +202,31 @@ TEST_CASE("a growth goes on with the needs of the next one in place of its own")
   CHECK(pool.held() == held + 16_MiB);
 }
 
-TEST_CASE("a growth that is stopped leaves what it has made") {
+TEST_CASE("memory is made ready to the last byte, and a growth then makes none") {
   FakeDriver fake;
   HostPool pool(fake.driver());
-  pool.BeginGrowth({{fake.Context(0), 4_GiB}});
-  REQUIRE(pool.Take(4096, 4096, HostPool::For::kBackup, Soon()).ok());
-  pool.StopGrowth();
+  pool.Warm({{fake.Context(0), 70_MiB}}, std::atomic<bool>(false));
+  CHECK(pool.held() == 70_MiB);
+  CHECK(pool.pinned() == 70_MiB);
+  const int registered = fake.Calls("cuMemHostRegister");
+  pool.BeginGrowth({{fake.Context(0), 70_MiB}});
+  std::vector<HostBlock> blocks;
+  CHECK(TakeAll(pool, blocks, 70_MiB, 5_MiB) == 70_MiB);
   pool.EndGrowth();
-  CHECK(pool.held() >= 2_MiB);
-  CHECK(pool.held() < 4_GiB);
-  CHECK(pool.pinned() == pool.held());
+  CHECK(fake.Calls("cuMemHostRegister") == registered);
+  CHECK(pool.held() == 70_MiB);
+}
+
+TEST_CASE("whoever stops the making of memory gets what is there, and a growth takes over") {
+  FakeDriver fake;
+  HostPool pool(fake.driver());
+  pool.Warm({{fake.Context(0), 64_GiB}}, std::atomic<bool>(true));
+  pool.BeginGrowth({{fake.Context(0), 256_MiB}});  // what threads are still at counts
+  std::vector<HostBlock> blocks;
+  CHECK(TakeAll(pool, blocks, 256_MiB, 8_MiB) == 256_MiB);
+  pool.EndGrowth();
+  CHECK(pool.held() <= std::max<Bytes>(256_MiB, 16 * 32_MiB));
+  blocks.clear();
   pool.Release();
   CHECK(fake.held().host == 0);
 }

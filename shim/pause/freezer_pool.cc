@@ -1,0 +1,27 @@
+// Host memory that is made ready before a pause, and given back after one.
+#include "shim/pause/drain.h"
+#include "shim/pause/freezer.h"
+
+namespace parkade::shim {
+
+Freezer::Outcome Freezer::Warm(Bytes bytes, const std::atomic<bool>& stop) {
+  const auto contexts = drain_.contexts().List();
+  const Bytes used = pool_.used();
+  std::vector<HostPool::Need> needs;
+  // How the application will share itself out over its GPUs nobody knows yet.
+  for (const Contexts::Entry& entry : contexts) {
+    needs.push_back({entry.context, bytes > used ? (bytes - used) / contexts.size() : 0});
+  }
+  pool_.Warm(needs, stop);
+  Outcome outcome;
+  outcome.stats.host_pool_bytes = pool_.held();
+  ledger_.SetHostPool(pool_.held());
+  return outcome;
+}
+
+void Freezer::ReleaseHost() {
+  pool_.Release();
+  ledger_.SetHostPool(pool_.held());
+}
+
+}  // namespace parkade::shim
