@@ -7,6 +7,7 @@
 
 #include "daemon/begun.h"
 #include "daemon/explain.h"
+#include "daemon/host_reclaim.h"
 #include "daemon/movement.h"
 #include "daemon/status.h"
 #include "daemon/words.h"
@@ -19,6 +20,15 @@ using wire::ProcessState;
 // For what an earlier daemon has left to be dealt with: the wait for it to come back and for room,
 // and a resume that stalls. One that moves bytes for longer is BUSY.
 constexpr uint64_t kReturnMs = 70'000;
+
+// Whether more host memory on the node would help; in a control group it would not.
+bool LacksHostMemory(const absl::StatusOr<std::vector<Grant>>& grants) {
+  if (!grants.ok()) {
+    return ReasonOf(grants.status()) == "HOST_MEMORY" &&
+           !MetadataOf(grants.status()).contains("cgroup");
+  }
+  return std::any_of(grants->begin(), grants->end(), [](const Grant& g) { return g.spills; });
+}
 
 // Nobody is selected, and that is all right with the caller.
 template <typename Order>
@@ -111,6 +121,11 @@ absl::Status NodeState::Provide(std::vector<Member>& members, std::vector<Scratc
   const auto demands = DemandsOf(members, order.chunk_bytes);
   if (!demands.ok()) return demands.status();
   auto grants = booking.Plan(order.policies, *demands);
+  ProcessList asked;
+  for (const Member& member : members) asked.push_back(member.process);
+  while (LacksHostMemory(grants) && ReclaimHostMemory(to_.registry, asked)) {
+    grants = booking.Plan(order.policies, *demands);
+  }
   if (!grants.ok()) return grants.status();
   for (size_t i = 0; i < members.size(); ++i) {
     members[i].grant = (*grants)[i];

@@ -281,6 +281,7 @@ absl::StatusOr<std::vector<Grant>> Plan(const Policies& policies, std::span<cons
     if (host < wanted) {
       const Bytes unused = std::min({host, demand.largest, kLargestPiece});
       grant.disk += wanted - host + unused;
+      grant.spills = true;
     }
     GrantStage(demand, room, grant);
   }

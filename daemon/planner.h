@@ -54,6 +54,7 @@ struct Grant {
   Bytes disk = 0;
   Bytes stage = 0;  // with a disk grant: as much of what was asked for as the groups have, 16 MiB
                     // at least
+  bool spills = false;  // some of what may go to either goes to disk, for want of host memory
 };
 
 // What a grant makes of one tag.

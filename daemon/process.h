@@ -82,12 +82,15 @@ class Process {
   void Send(M message, const std::shared_ptr<Round>& round, size_t slot,
             std::span<const int> fds = {}) {
     message.header.op_id = NextOpId();
+    last_sent_ns_.store(MonotonicNs(), std::memory_order_relaxed);
     const auto channel = Expect(message.header.op_id, round, slot);
     if (channel == nullptr) return;
     if (auto r = channel->Send(message, Deadline::InMs(kSendMs), fds); !r.ok()) {
       NotSent(message.header.op_id, r.error());
     }
   }
+  // When it was last sent a message; 0: never by this daemon.
+  uint64_t last_sent_ns() const { return last_sent_ns_.load(std::memory_order_relaxed); }
   // Sends what has no answer, if the process is connected. Any thread.
   template <typename M>
   void Tell(const M& message) EXCLUDES(mu_) {
@@ -124,6 +127,7 @@ class Process {
   const Identity identity_;
   const std::string command_;
   const Fd pidfd_;
+  std::atomic<uint64_t> last_sent_ns_{0};
 
   mutable Mutex mu_;  // before Round's; nothing is sent or read while it is held
   Introduction introduction_ GUARDED_BY(mu_);
