@@ -30,6 +30,7 @@ struct PauseOptions {
   std::string gated_work;
   std::string gated_allocations;
   std::string on_exported;
+  std::string elision;
   TransitionOptions shared;
 };
 
@@ -94,6 +95,9 @@ absl::StatusOr<v1::PauseRequest> MakeRequest(const PauseOptions& options, const 
                                                               : v1::ON_EXPORTED_BROKER);
   }
   request.set_allow_empty(options.allow_empty);
+  if (options.elision == "hash") request.set_elision(v1::ELISION_HASH);
+  if (options.elision == "bytes") request.set_elision(v1::ELISION_BYTES);
+  if (options.elision == "off") request.set_elision(v1::ELISION_OFF);
   if (!options.chunk.empty()) request.set_chunk_bytes(*ParseBytes(options.chunk));
   return request;
 }
@@ -154,6 +158,11 @@ void AddPause(CLI::App& app, Context& context) {
                    "processes of this pause map, keep leaves it, refuse refuses the pause when "
                    "others map it")
       ->check(CLI::IsMember({"keep", "refuse", "broker"}).description(""))
+      ->type_name("WAY");
+  verb->add_option("--elision", options->elision,
+                   "What tells bytes that need not move since the last backup has them: hash "
+                   "(default), bytes (compares them too), or off: all move")
+      ->check(CLI::IsMember({"hash", "bytes", "off"}).description(""))
       ->type_name("WAY");
   AddTransitionOptions(*verb, options->shared);
   verb->callback([&context, options] {

@@ -38,7 +38,8 @@ Table MakeTable(const v1::ListProcessesResponse& response, bool wide) {
   table.AddColumn("STATE");
   for (const char* name : {"HBM", "HOST", "DISK"}) table.AddColumn(name, Align::kRight);
   if (wide) {
-    for (const char* name : {"POOL", "REQUESTED", "FOREIGN", "ALLOCATIONS", "GATED", "UID"}) {
+    for (const char* name :
+         {"POOL", "RETAINED", "REQUESTED", "FOREIGN", "ALLOCATIONS", "GATED", "UID"}) {
       table.AddColumn(name, Align::kRight);
     }
     table.AddColumn("GPUS");
@@ -56,6 +57,7 @@ Table MakeTable(const v1::ListProcessesResponse& response, bool wide) {
     row.push_back(FormatBytes(process.disk_backup_bytes()));
     if (wide) {
       row.push_back(FormatBytes(process.host_pool_bytes()));
+      row.push_back(FormatBytes(process.host_retained_bytes() + process.disk_retained_bytes()));
       row.push_back(FormatBytes(sums.requested));
       row.push_back(FormatBytes(sums.foreign));
       for (const uint64_t count :

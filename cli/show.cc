@@ -53,6 +53,10 @@ void PrintHead(const v1::Process& process, Terminal& terminal) {
             absl::StrCat(FormatBytes(process.host_backup_bytes()), " in host memory (pool ",
                          FormatBytes(process.host_pool_bytes()), "), ",
                          FormatBytes(process.disk_backup_bytes()), " on disk"));
+  PrintFact(terminal, "retained",
+            absl::StrCat(FormatBytes(process.host_retained_bytes()), " of the pool, ",
+                         FormatBytes(process.disk_retained_bytes()),
+                         " on disk: backups of what is in HBM"));
   PrintFact(terminal, "pinned",
             absl::StrCat(FormatBytes(process.pinned_bytes()), " of host memory, by the program"));
   PrintFact(terminal, "scratch", OrDash(process.scratch_dir()));

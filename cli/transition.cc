@@ -28,10 +28,12 @@ Table MovesTable(const Results& results, bool wide) {
   };
   // What was lost or left behind is shown whenever there is any.
   const bool discarded = wide || AnyHas(results, &v1::TransitionResult::discarded_bytes);
+  const bool elided = wide || AnyHas(results, &v1::TransitionResult::elided_bytes);
   const bool kept = wide || AnyHas(results, &v1::TransitionResult::kept_bytes);
   const BytesColumn all_columns[] = {
       {"HOST", &v1::TransitionResult::host_bytes, true},
       {"DISK", &v1::TransitionResult::disk_bytes, true},
+      {"ELIDED", &v1::TransitionResult::elided_bytes, elided},
       {"DISCARDED", &v1::TransitionResult::discarded_bytes, discarded},
       {"KEPT", &v1::TransitionResult::kept_bytes, kept},
       {"RELEASED", &v1::TransitionResult::released_bytes, wide},

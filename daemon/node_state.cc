@@ -111,7 +111,7 @@ absl::Status NodeState::Evict(std::vector<Member>& members, std::vector<Scratch:
     return s;
   }
   timeline.Ended("plan");
-  const absl::Status status = transition.Commit({order.policies, order.chunk_bytes});
+  const absl::Status status = transition.Commit({order.policies, order.chunk_bytes, order.elision});
   timeline.Ended("commit");
   return status;
 }

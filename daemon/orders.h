@@ -1,6 +1,7 @@
 // What a caller orders, and what came of it: the control API without gRPC.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,8 +28,9 @@ struct PauseOrder {
   GateOrder gate;
   std::string scratch_base;  // empty: none named
   Bytes chunk_bytes = 256_MiB;
-  uint64_t epoch = 0;        // of the caller; 0: it has none
-  bool allow_empty = false;  // nobody selected is no error
+  std::optional<wire::Elision> elision;  // empty: each process's own default
+  uint64_t epoch = 0;                    // of the caller; 0: it has none
+  bool allow_empty = false;              // nobody selected is no error
 };
 
 struct ResumeOrder {

@@ -114,6 +114,9 @@ absl::StatusOr<PauseOrder> Read(const v1::PauseRequest& in, const Asker& asker) 
     if (!timeout.ok()) return timeout.status();
     out.gate.drain_timeout_ns = *timeout;
   }
+  wire::Elision elision{};
+  if (auto s = ReadChoice(in.elision(), wire::IsElision, "elision", &elision); !s.ok()) return s;
+  if (in.elision() != 0) out.elision = elision;
   out.scratch_base = in.scratch_base();
   if (in.chunk_bytes() != 0) out.chunk_bytes = in.chunk_bytes();
   out.epoch = in.epoch();
@@ -157,6 +160,8 @@ void Write(const ProcessView& in, v1::Process* out) {
   out->set_host_backup_bytes(h.host_backup_bytes);
   out->set_disk_backup_bytes(h.disk_backup_bytes);
   out->set_host_pool_bytes(h.host_pool_bytes);
+  out->set_host_retained_bytes(h.host_retained_bytes);
+  out->set_disk_retained_bytes(h.disk_retained_bytes);
   out->set_pinned_bytes(h.pinned_bytes);
   out->set_allocation_count(h.allocations - std::min(h.frees, h.allocations));
   out->set_gated_threads(h.gated_threads);
@@ -241,6 +246,7 @@ void Write(const Outcome& in, v1::TransitionResult* out) {
   out->set_host_bytes(in.stats.host_bytes);
   out->set_disk_bytes(in.stats.disk_bytes);
   out->set_discarded_bytes(in.stats.discarded_bytes);
+  out->set_elided_bytes(in.stats.elided_bytes);
   out->set_kept_bytes(in.stats.kept_bytes);
   out->set_released_bytes(in.stats.released_bytes);
   out->set_gate_seconds(seconds(in.stats.gate_ns));

@@ -29,6 +29,7 @@ wire::Commit CommitFor(const Member& member, const Transition::Eviction& evictio
     CopyText(entry.tag, tag);
     entry.policy = uint32_t(policy);
   }
+  commit.elision = eviction.elision ? uint32_t(*eviction.elision) : 0;
   if (member.scratch != nullptr) {
     commit.file_count = uint32_t(member.scratch->AllData().size());
     commit.has_lock = member.scratch->lock() >= 0 ? 1 : 0;

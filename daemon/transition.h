@@ -42,6 +42,7 @@ class Transition {
   struct Eviction {
     Policies policies;
     Bytes chunk_bytes;
+    std::optional<wire::Elision> elision = {};
   };
   // Evicts in all of them at once. On failure all of them run again with their bytes, but for
   // those that the message then names. Fills `finished`.

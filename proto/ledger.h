@@ -18,7 +18,7 @@
 namespace parkade::wire {
 
 constexpr uint32_t kLedgerMagic = 0x474c'4b50;  // "PKLG"
-constexpr uint32_t kLedgerVersion = 3;
+constexpr uint32_t kLedgerVersion = 4;
 constexpr size_t kLedgerHeaderBytes = 4096;
 constexpr uint64_t kMaxLedgerRecords = 1 << 20;
 
@@ -92,6 +92,9 @@ struct LedgerHeader {
   uint64_t epoch;           // highest of the callers that have moved this process
   uint64_t gate_mode;       // GateMode of the pause under way or in force; 0: none
   uint64_t pinned_bytes;    // host memory that the application has pinned
+  // Backups kept of bytes that are in HBM too; those in host memory are part of host_pool_bytes.
+  uint64_t host_retained_bytes;
+  uint64_t disk_retained_bytes;
   LedgerDevice devices[kMaxDevices];
   LedgerForeign foreign[kMaxDevices];
   uint32_t text_sequence;  // odd: text is being written

@@ -52,6 +52,15 @@ enum class OnExported : uint32_t {
 };
 constexpr bool IsOnExported(uint32_t v) { return v >= 1 && v <= 3; }
 
+// What tells bytes that a pause need not move, because the last backup has them or because they are
+// one pattern again and again.
+enum class Elision : uint32_t {
+  kHash = 1,   // their hashes
+  kBytes = 2,  // their hashes and a comparison, byte by byte, with what lies in pinned memory
+  kOff = 3,    // nothing: all are moved
+};
+constexpr bool IsElision(uint32_t v) { return v >= 1 && v <= 3; }
+
 enum class ProcessState : uint32_t {
   kRunning = 1,
   kPreparing = 2,  // gate closing, draining
@@ -150,8 +159,10 @@ struct Commit {
   uint32_t has_lock;    // 1: the first descriptor is the scratch directory's lock, to hold
   TagPolicy tags[kMaxTags];
   char scratch[256];  // the directory that the files are in; repeated in a later Hello
+  uint32_t elision;   // Elision; 0: as the process's environment says
+  uint32_t zero;
 };
-static_assert(std::is_trivially_copyable_v<Commit> && sizeof(Commit) == 976);
+static_assert(std::is_trivially_copyable_v<Commit> && sizeof(Commit) == 984);
 
 // Before Commit: open the gate. During eviction: restore what was evicted, then open it. During and
 // after a Resume in turn: give back what came in. During anything else: no effect. Answered when
@@ -219,8 +230,9 @@ struct Stats {
   uint64_t let_through;      // calls that LetThrough let pass
   uint64_t needed_bytes;     // HBM of one device that a Resume found missing: asked for in all,
   uint64_t free_bytes;       // and what the driver had
+  uint64_t elided_bytes;     // neither copied nor written, or filled on the GPU
 };
-static_assert(sizeof(Stats) == 104);
+static_assert(sizeof(Stats) == 112);
 
 struct Reply {
   Header header;
@@ -234,7 +246,7 @@ struct Reply {
   char message[208];
   Stats stats;
 };
-static_assert(std::is_trivially_copyable_v<Reply> && sizeof(Reply) == 392);
+static_assert(std::is_trivially_copyable_v<Reply> && sizeof(Reply) == 400);
 
 // An allocation found no room; who holds the memory? The op_id is the shim's number of the event.
 struct Want {

@@ -43,7 +43,7 @@ struct Runtime {
   Drain drain{driver, contexts, streams, heap.implicit_wait()};
   ForeignRelease release{driver, contexts, foreign, *ledger};
   Freezer freezer{driver, heap, *ledger, pool, drain, exports, imports, release};
-  Operations operations{freezer, PauseHooks::Get(), driver, *ledger};
+  Operations operations{freezer, PauseHooks::Get(), driver, *ledger, settings.elision};
   Agent agent{settings, identity, *ledger, operations, wants};
   Parts parts{driver, contexts, streams, heap,    foreign,      registrations,
               wants,  exports,  imports, *ledger, settings.tag, settings.alloc_wait_ms};

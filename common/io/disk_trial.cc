@@ -19,9 +19,9 @@ constexpr uint64_t kSliceMs = 20;
 constexpr uint64_t kAnswerMs = 10'000;
 
 // In the order in which they are tried, for as long as there is time. None is larger than a block
-// of a mover's stage can be.
+// of a mover's stage can be, nor smaller than a backup's blocks, which are not cut.
 constexpr DiskSetting kCandidates[] = {
-    {4_MiB, 8}, {4_MiB, 16}, {8_MiB, 8}, {1_MiB, 16}, {1_MiB, 32}};
+    {4_MiB, 8}, {4_MiB, 16}, {8_MiB, 8}, {2_MiB, 16}, {2_MiB, 32}};
 constexpr Bytes kMostUnderWay = 64_MiB;  // of any candidate
 
 // What repeats is slower with a disk that varies by a few per cent than it may seem.

@@ -32,6 +32,7 @@ from .preload import find_library, merge_preload
 from .tags import tag
 from .types import (
     Allocation,
+    Elision,
     Event,
     EventKind,
     Failure,
@@ -69,7 +70,7 @@ from .types import (
 
 __all__ = [
     "Aborted", "Allocation", "AlreadyExists", "AsyncClient", "Cancelled", "Client", "DataLoss",
-    "DeadlineExceeded", "Error", "Event", "EventKind", "FailedPrecondition", "Failure", "Forecast",
+    "DeadlineExceeded", "Elision", "Error", "Event", "EventKind", "FailedPrecondition", "Failure", "Forecast",
     "ForeignMemory", "FreeMemory", "GateMode", "GatedAllocations", "GatedWork", "Gpu", "GpuChange",
     "GpuDemand", "GpuUser", "Group", "Hook", "Internal", "InvalidArgument", "Node", "NotFound", "OnExported",
     "Operation", "OperationKind", "OperationState", "Overlap", "PermissionDenied", "Policy", "Process",

@@ -43,6 +43,7 @@ class PauseOptions(TransitionOptions, total=False):
     gated_work: types.GatedWork | str
     gated_allocations: types.GatedAllocations | str
     on_exported: types.OnExported | str
+    elision: types.Elision | str
 
 
 class ResumeOptions(TransitionOptions, total=False):

@@ -53,6 +53,13 @@ class Overlap(str, enum.Enum):
     ORDERED = "ordered"
 
 
+class Elision(str, enum.Enum):
+    UNSPECIFIED = "unspecified"
+    HASH = "hash"
+    BYTES = "bytes"
+    OFF = "off"
+
+
 class ProcessState(str, enum.Enum):
     UNSPECIFIED = "unspecified"
     RUNNING = "running"
@@ -159,6 +166,8 @@ class Process:
     host_backup_bytes: int
     disk_backup_bytes: int
     host_pool_bytes: int
+    host_retained_bytes: int
+    disk_retained_bytes: int
     progress: Optional[Progress]
     allocation_count: int
     gated_threads: int
@@ -259,6 +268,7 @@ class TransitionResult:
     gpus: tuple[GpuChange, ...]
     let_through: int
     wait_seconds: float
+    elided_bytes: int
 
 
 @dataclass(frozen=True)

@@ -59,8 +59,8 @@ bool IsAbortable(const wire::Packet& packet) {
 }  // namespace
 
 Operations::Operations(Freezer& freezer, PauseHooks& hooks, const Driver& driver,
-                       LedgerWriter& ledger)
-    : freezer_(freezer), hooks_(hooks), driver_(driver), ledger_(ledger) {}
+                       LedgerWriter& ledger, wire::Elision elision)
+    : freezer_(freezer), hooks_(hooks), driver_(driver), ledger_(ledger), elision_(elision) {}
 
 Operations::~Operations() = default;
 
@@ -269,8 +269,9 @@ void Operations::RunHooksAfter() {
 Freezer::Outcome Operations::Commit(const wire::Commit& commit, wire::Packet& packet) {
   const size_t lock_count = commit.has_lock != 0 ? 1 : 0;
   if (commit.tag_count > wire::kMaxTags || commit.file_count > wire::kMaxFiles ||
-      packet.fd_count != commit.file_count + lock_count || !wire::IsPolicy(commit.policy)) {
-    return {BadRequest("commit: counts or policy out of range")};
+      packet.fd_count != commit.file_count + lock_count || !wire::IsPolicy(commit.policy) ||
+      (commit.elision != 0 && !wire::IsElision(commit.elision))) {
+    return {BadRequest("commit: counts, policy or elision out of range")};
   }
   for (uint32_t i = 0; i < commit.tag_count; ++i) {
     if (!wire::IsPolicy(commit.tags[i].policy)) return {BadRequest("commit: unknown policy")};
@@ -284,6 +285,7 @@ Freezer::Outcome Operations::Commit(const wire::Commit& commit, wire::Packet& pa
   plan.disk_bytes = commit.disk_bytes;
   plan.chunk_bytes = commit.chunk_bytes;
   plan.policy = wire::Policy(commit.policy);
+  plan.elision = commit.elision != 0 ? wire::Elision(commit.elision) : elision_;
   plan.tags = std::span(commit.tags, commit.tag_count);
   plan.disk = {commit.block_bytes, commit.depth, commit.registers_memory != 0};
   plan.files = std::span(packet.fds + lock_count, commit.file_count);

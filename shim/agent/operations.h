@@ -21,8 +21,9 @@ namespace parkade::shim {
 // All methods are for the agent's thread.
 class Operations {
  public:
-  // All outlive it.
-  Operations(Freezer& freezer, PauseHooks& hooks, const Driver& driver, LedgerWriter& ledger);
+  // All outlive it. `elision` is for a Commit that asks for none.
+  Operations(Freezer& freezer, PauseHooks& hooks, const Driver& driver, LedgerWriter& ledger,
+             wire::Elision elision = wire::Elision::kHash);
   ~Operations();
 
   // Makes the descriptor below; before anything else.
@@ -78,6 +79,7 @@ class Operations {
   PauseHooks& hooks_;
   const Driver& driver_;
   LedgerWriter& ledger_;
+  const wire::Elision elision_;
   Fd replies_fd_;
   std::atomic<bool> had_files_{false};  // a Commit has come with some
   mutable Mutex mu_;                    // innermost

@@ -69,26 +69,42 @@ int ReadRank(Reader& reader) {
   return rank;
 }
 
-wire::Policy ReadPolicy(Reader& reader) {
+struct Named {
+  const char* name;
+  uint32_t value;
+};
+
+// A setting with a few known values, the first of which is the default.
+uint32_t ReadNamed(Reader& reader, const char* setting, const char* variable,
+                   std::initializer_list<Named> known, const char* why) {
   const char* source = nullptr;
-  const char* value = reader.First({"PARKADE_POLICY"}, &source);
-  if (value == nullptr) {
-    reader.Say("policy", "host", "default");
-    return wire::Policy::kHost;
+  const char* value = reader.First({variable}, &source);
+  for (const Named& named : known) {
+    if (value == nullptr || strcmp(named.name, value) != 0) continue;
+    reader.Say(setting, value, source);
+    return named.value;
   }
-  const struct {
-    const char* name;
-    wire::Policy policy;
-  } kKnown[] = {
-      {"host", wire::Policy::kHost}, {"disk", wire::Policy::kDisk}, {"auto", wire::Policy::kAuto}};
-  for (const auto& known : kKnown) {
-    if (strcmp(known.name, value) != 0) continue;
-    reader.Say("policy", value, source);
-    return known.policy;
-  }
-  reader.Refuse(source, value, "host, disk and auto are known; discard only by tag in a request");
-  reader.Say("policy", "host", "default");
-  return wire::Policy::kHost;
+  if (value != nullptr) reader.Refuse(source, value, why);
+  reader.Say(setting, known.begin()->name, "default");
+  return known.begin()->value;
+}
+
+wire::Policy ReadPolicy(Reader& reader) {
+  using wire::Policy;
+  return Policy(ReadNamed(reader, "policy", "PARKADE_POLICY",
+                          {{"host", uint32_t(Policy::kHost)},
+                           {"disk", uint32_t(Policy::kDisk)},
+                           {"auto", uint32_t(Policy::kAuto)}},
+                          "host, disk and auto are known; discard only by tag in a request"));
+}
+
+wire::Elision ReadElision(Reader& reader) {
+  using wire::Elision;
+  return Elision(ReadNamed(reader, "elision", "PARKADE_ELISION",
+                           {{"hash", uint32_t(Elision::kHash)},
+                            {"bytes", uint32_t(Elision::kBytes)},
+                            {"off", uint32_t(Elision::kOff)}},
+                           "hash, bytes and off are known"));
 }
 
 std::string ReadTag(Reader& reader) {
@@ -184,6 +200,7 @@ Settings ReadSettings(const char* (*get)(const char*)) {
   s.rank = ReadRank(reader);
   s.policy = ReadPolicy(reader);
   s.tag = ReadTag(reader);
+  s.elision = ReadElision(reader);
   s.alloc_wait_ms = ReadAllocWait(reader);
   s.prewarm = ReadPrewarm(reader);
   s.log_level = ReadLogLevel(reader);

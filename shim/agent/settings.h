@@ -15,6 +15,7 @@ struct Settings {
   std::string job, role, cell;
   int rank = -1;  // -1: unknown
   wire::Policy policy = wire::Policy::kHost;
+  wire::Elision elision = wire::Elision::kHash;
   std::string tag = "default";       // of memory that the application gives none
   std::string scratch_base;          // empty: the environment names none
   bool scratch_base_yields = false;  // to the daemon's own: it comes from SCRATCH
@@ -28,11 +29,11 @@ struct Settings {
   std::string warnings;
 };
 
-// Reads PARKADE_RUNTIME_DIR, PARKADE_JOB, _ROLE, _CELL, _RANK, PARKADE_POLICY, PARKADE_TAG,
-// PARKADE_SCRATCH_DIR, PARKADE_ALLOC_WAIT, PARKADE_PREWARM, PARKADE_LOG; for labels also
-// torchrun's, Slurm's and MPI's variables, for the scratch base also SCRATCH. `get` is getenv in
-// the shim: call on an application thread, inside a hooked call, since getenv anywhere else races
-// with the application's setenv.
+// Reads PARKADE_RUNTIME_DIR, PARKADE_JOB, _ROLE, _CELL, _RANK, PARKADE_POLICY, PARKADE_ELISION,
+// PARKADE_TAG, PARKADE_SCRATCH_DIR, PARKADE_ALLOC_WAIT, PARKADE_PREWARM, PARKADE_LOG; for labels
+// also torchrun's, Slurm's and MPI's variables, for the scratch base also SCRATCH. `get` is getenv
+// in the shim: call on an application thread, inside a hooked call, since getenv anywhere else
+// races with the application's setenv.
 Settings ReadSettings(const char* (*get)(const char* name));
 
 // PARKADE=off: the shim does nothing in this process.

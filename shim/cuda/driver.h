@@ -50,6 +50,8 @@ namespace parkade::shim {
   X(memcpy_htod, cuMemcpyHtoD_v2)                                          \
   X(memcpy_dtoh_async, cuMemcpyDtoHAsync_v2)                               \
   X(memcpy_htod_async, cuMemcpyHtoDAsync_v2)                               \
+  X(memcpy_dtod_async, cuMemcpyDtoDAsync_v2)                               \
+  X(memset_d32_async, cuMemsetD32Async)                                    \
   X(stream_create, cuStreamCreate)                                         \
   X(stream_destroy, cuStreamDestroy_v2)                                    \
   X(stream_query, cuStreamQuery)                                           \

@@ -129,6 +129,9 @@ class Heap {
   // The range is whole in HBM (it came back, or it never left). Doomed ranges as above.
   void MovedIn(Range* range);
 
+  // The backings of resident ranges that hold host memory; the ranges have none from now on.
+  std::vector<std::unique_ptr<Backing>> TakeHostBackings();
+
   // Physical bytes of resident ranges, and live bytes that an eviction now would move, those in
   // held ranges included: their importers may let go before it begins.
   struct Totals {

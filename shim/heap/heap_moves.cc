@@ -89,6 +89,14 @@ void Heap::Moved(Range* range, RangeState state, wire::Place place) {
   GiveBack(removed);
 }
 
+std::vector<std::unique_ptr<Backing>> Heap::TakeHostBackings() {
+  std::vector<std::unique_ptr<Backing>> taken;
+  virtual_memory_.TakeHostBackings(taken);
+  MutexLock lock(mu_);
+  for (const auto& [base, range] : ranges_) TakeHostBacking(*range, taken);
+  return taken;
+}
+
 Heap::Totals Heap::Count() const {
   Totals totals{virtual_memory_.ResidentBytes(), virtual_memory_.MovableBytes()};
   MutexLock lock(mu_);

@@ -293,13 +293,19 @@ void LedgerWriter::EndTransition() { Store(&LedgerHeader::op_id, 0); }
 
 void LedgerWriter::SetHostPool(Bytes held) { Store(&LedgerHeader::host_pool_bytes, held); }
 
-void LedgerWriter::AddBackup(int64_t host_bytes, int64_t disk_bytes) {
+void LedgerWriter::Add(uint64_t wire::LedgerHeader::*field, int64_t delta) {
   if (header_ == nullptr) return;
-  const auto add = [](uint64_t& field, int64_t delta) {
-    std::atomic_ref(field).fetch_add(uint64_t(delta), std::memory_order_relaxed);
-  };
-  add(header_->host_backup_bytes, host_bytes);
-  add(header_->disk_backup_bytes, disk_bytes);
+  std::atomic_ref(header_->*field).fetch_add(uint64_t(delta), std::memory_order_relaxed);
+}
+
+void LedgerWriter::AddBackup(int64_t host_bytes, int64_t disk_bytes) {
+  Add(&LedgerHeader::host_backup_bytes, host_bytes);
+  Add(&LedgerHeader::disk_backup_bytes, disk_bytes);
+}
+
+void LedgerWriter::AddRetained(int64_t host_bytes, int64_t disk_bytes) {
+  Add(&LedgerHeader::host_retained_bytes, host_bytes);
+  Add(&LedgerHeader::disk_retained_bytes, disk_bytes);
 }
 
 void LedgerWriter::SetUnhookedNames(uint64_t count) { Store(&LedgerHeader::unhooked_names, count); }

@@ -61,8 +61,9 @@ class LedgerWriter {
   void AddMoved(Bytes bytes);
   void EndTransition();
   void SetHostPool(Bytes held);
-  // Backups that have come to be, or are gone.
+  // Backups that have come to be, or are gone; and those kept of bytes that are in HBM too.
   void AddBackup(int64_t host_bytes, int64_t disk_bytes);
+  void AddRetained(int64_t host_bytes, int64_t disk_bytes);
   void SetUnhookedNames(uint64_t count);
   void SetGatedThreads(uint64_t count);
   void SetGateMode(std::optional<wire::GateMode> mode);
@@ -93,6 +94,7 @@ class LedgerWriter {
   void WriteRecord(uint32_t slot, const wire::LedgerRecord& record) REQUIRES(mu_);
   void WriteText() REQUIRES(mu_);
   void Store(uint64_t wire::LedgerHeader::*field, uint64_t value);
+  void Add(uint64_t wire::LedgerHeader::*field, int64_t delta);
   void AddTo(uint64_t wire::LedgerDevice::*field, int ordinal, int64_t delta);
   void AddTo(uint64_t (wire::LedgerHeader::*by_device)[wire::kMaxDevices], int ordinal,
              int64_t delta);

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "common/bytes.h"
@@ -52,12 +53,14 @@ struct Adopted {
   std::vector<Mapping> mappings;  // of the range's one piece; M, but constant while it is moving
 };
 
-// Where a range's bytes are while it is out. Owned by the range, made by pause/; destroying it
-// gives host memory back and forgets file space, so that freeing a paused allocation needs no GPU
-// call.
+// Where a range's bytes are while it is out, and were when it last was. Owned by the range, made by
+// pause/; destroying it gives host memory back and forgets file space, so that freeing a paused
+// allocation needs no GPU call.
 class Backing {
  public:
   virtual ~Backing() = default;
+  // Whether it holds host memory with bytes.
+  virtual bool in_host_memory() const = 0;
 };
 
 enum class RangeState : uint8_t {
@@ -68,7 +71,7 @@ enum class RangeState : uint8_t {
 
 // Fields marked M are guarded by Heap::mu_, of adopted ranges by VirtualMemory::mu_; the others are
 // constant after creation, but for `pieces` handles, `extents` and `backing`, which belong to
-// whoever has the range in kMoving.
+// whoever has the range in kMoving. The backing of a range in kResident is M.
 struct Range {
   CUdeviceptr base = 0;         // adopted: where its bytes are copied, set when it begins to move
   Bytes bytes = 0;              // reserved and mapped; multiple of the granularity
@@ -88,5 +91,11 @@ struct Range {
   std::vector<Extent> extents;               // filled when it begins to move out
   std::unique_ptr<Backing> backing;
 };
+
+// Takes the backing of a resident range that keeps host memory. Under the lock that guards M.
+inline void TakeHostBacking(Range& range, std::vector<std::unique_ptr<Backing>>& taken) {
+  const bool resident = range.state == RangeState::kResident && range.backing != nullptr;
+  if (resident && range.backing->in_host_memory()) taken.push_back(std::move(range.backing));
+}
 
 }  // namespace parkade::shim

@@ -101,6 +101,7 @@ class VirtualMemory {
   void BeginEviction(std::vector<Range*>& ranges);
   void BeginRestore(std::vector<Range*>& ranges);
   void Moved(Range& range, RangeState state, wire::Place place);
+  void TakeHostBackings(std::vector<std::unique_ptr<Backing>>& taken);
   // Physical bytes, and bytes that an eviction now would move.
   Bytes ResidentBytes() const;
   Bytes MovableBytes() const;

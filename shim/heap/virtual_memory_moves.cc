@@ -119,6 +119,11 @@ void VirtualMemory::Moved(Range& range, RangeState state, wire::Place place) {
   GiveBack(gone);
 }
 
+void VirtualMemory::TakeHostBackings(std::vector<std::unique_ptr<Backing>>& taken) {
+  MutexLock lock(mu_);
+  for (const auto& [handle, memory] : memories_) TakeHostBacking(*memory, taken);
+}
+
 bool VirtualMemory::OpenWindow(Memory& memory, Window window) {
   CUdeviceptr at = 0;
   if (driver_.mem_address_reserve(&at, memory.bytes, 0, 0, 0) != CUDA_SUCCESS) return false;

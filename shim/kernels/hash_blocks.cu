@@ -6,6 +6,9 @@
 // the first four hash the digests of the leaves.
 #include "shim/kernels/hash_blocks.h"
 
+using parkade::ComparePart;
+using parkade::HashBlockParts;
+using parkade::HashedBlock;
 using parkade::HashPart;
 
 namespace {
@@ -124,30 +127,42 @@ __device__ const HashPart& PartOf(const HashPart* parts, unsigned count, unsigne
   return parts[first];
 }
 
+__device__ bool Equal(ulonglong2 a, ulonglong2 b) { return a.x == b.x && a.y == b.y; }
+
 }  // namespace
 
-// `parts`: `count` of them, 1 at least, without gaps in their leaves. `bytes`: the sum of all, a
-// multiple of 4096; `digests` has one for each 2 MiB of it, the last as short as it comes.
+// A block of the grid hashes the block of the same number. `parts`, `blocks` and `results` may be
+// host memory: each is read or written once.
 extern "C" __global__ void __launch_bounds__(PARKADE_HASH_THREADS)
-    parkade_hash_blocks(const HashPart* parts, unsigned count, u64 bytes, Digest* digests) {
+    parkade_hash_blocks(const HashPart* all_parts, const HashBlockParts* blocks,
+                        HashedBlock* results) {
+  __shared__ HashPart parts[PARKADE_HASH_PARTS];
   __shared__ Digest leaves[kLeaves];
   __shared__ u64 secret[kSecretBytes / 8];
-  const unsigned all = unsigned(bytes / kLeaf), begin = blockIdx.x * kLeaves;
-  const unsigned here = min(all - begin, kLeaves);
+  const HashBlockParts block = blocks[blockIdx.x];
+  if (threadIdx.x < block.count) parts[threadIdx.x] = all_parts[block.first + threadIdx.x];
   if (threadIdx.x < kSecretBytes / 8) secret[threadIdx.x] = kSecret[threadIdx.x];
   __syncthreads();
+  const unsigned here = parts[block.count - 1].first_leaf + parts[block.count - 1].leaves;
   Key key;
   Prepare(key, secret);
   // Whole warps stay together, for the sums; those beyond the last leaf hash that again.
   for (unsigned leaf = threadIdx.x / kThreadsPerLeaf; leaf < kLeaves;
        leaf += PARKADE_HASH_THREADS / kThreadsPerLeaf) {
-    const unsigned number = begin + min(leaf, here - 1);
-    const HashPart& part = PartOf(parts, count, number);
+    const unsigned number = min(leaf, here - 1);
+    const HashPart& part = PartOf(parts, block.count, number);
     const u64 address = part.address + u64(number - part.first_leaf) * kLeaf;
     const Digest digest = Hash<kLeaf>(reinterpret_cast<const ulonglong2*>(address), key);
     if (threadIdx.x % kThreadsPerLeaf == 0) leaves[leaf] = leaf < here ? digest : Digest{0, 0};
   }
   __syncthreads();
+  // Where all leaves are equal, and the first is 16 bytes again and again, so is the block.
+  const ulonglong2* first = reinterpret_cast<const ulonglong2*>(parts[0].address);
+  bool same = Equal(first[threadIdx.x], first[0]);
+  for (unsigned leaf = threadIdx.x; leaf < here; leaf += PARKADE_HASH_THREADS) {
+    same = same && leaves[leaf].low == leaves[0].low && leaves[leaf].high == leaves[0].high;
+  }
+  const bool repeats = __syncthreads_and(same);
   // A seed goes into the secret: added to its even words, taken from its odd ones.
   const u64 seed = u64(here) * kLeaf;
   if (threadIdx.x < kSecretBytes / 8) {
@@ -157,5 +172,21 @@ extern "C" __global__ void __launch_bounds__(PARKADE_HASH_THREADS)
   if (threadIdx.x >= warpSize) return;
   Prepare(key, secret);
   const Digest root = Hash<sizeof leaves>(reinterpret_cast<const ulonglong2*>(leaves), key);
-  if (threadIdx.x == 0) digests[blockIdx.x] = root;
+  if (threadIdx.x != 0) return;
+  results[blockIdx.x] = {{root.low, root.high}, {first[0].x, first[0].y}, repeats ? 1u : 0u, 0};
+}
+
+// A block of the grid compares the part of the same number, and says 1 in `differs` for its block
+// when it finds something else.
+extern "C" __global__ void __launch_bounds__(PARKADE_HASH_THREADS)
+    parkade_compare_blocks(const ComparePart* parts, unsigned* differs) {
+  const ComparePart part = parts[blockIdx.x];
+  const ulonglong2* words = reinterpret_cast<const ulonglong2*>(part.address);
+  const ulonglong2* others = reinterpret_cast<const ulonglong2*>(part.other);
+  const ulonglong2 pattern = {part.pattern[0], part.pattern[1]};
+  bool equal = true;
+  for (unsigned i = threadIdx.x; i < part.words; i += PARKADE_HASH_THREADS) {
+    equal = equal && Equal(words[i], others != nullptr ? others[i] : pattern);
+  }
+  if (!__syncthreads_and(equal) && threadIdx.x == 0) differs[part.block] = 1;
 }

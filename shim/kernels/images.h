@@ -9,7 +9,8 @@ namespace parkade::shim {
 const void* HashFatbin();
 const void* HashPtx();
 
-// The name in both: see hash_blocks.cu.
+// The names in both: see hash_blocks.cu.
 inline constexpr char kHashBlocks[] = "parkade_hash_blocks";
+inline constexpr char kCompareBlocks[] = "parkade_compare_blocks";
 
 }  // namespace parkade::shim

@@ -1,6 +1,7 @@
 // Queues copies and waits for them without burning a processor.
 #include "shim/pause/copy_lane.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "shim/cuda/cuda_error.h"
@@ -76,11 +77,42 @@ Result<void> CopyLane::Queue(CUdeviceptr base, std::span<const Extent> extents, 
     }
     host += extent.bytes;
   }
+  return Record();
+}
+
+Result<void> CopyLane::Record() {
   const CUevent event = events_[(oldest_ + in_flight_) % kDepth];
   const CUresult result = driver_.event_record(event, stream_);
   if (result != CUDA_SUCCESS) return CudaError(driver_, result, "recording an event");
   ++in_flight_;
   return {};
+}
+
+Result<void> CopyLane::QueueFill(CUdeviceptr base, std::span<const Extent> extents,
+                                 const uint64_t pattern[2]) {
+  for (const Extent& extent : extents) {
+    const CUresult result = Fill(base + extent.offset, extent.bytes, pattern);
+    if (result == CUDA_SUCCESS) continue;
+    return CudaError(driver_, result, "filling 0x%llx", (unsigned long long)(base + extent.offset));
+  }
+  return Record();
+}
+
+// A word of 4 bytes is the driver's to repeat; a longer one is copied, and what there is then
+// doubled until all is full, which needs no kernel of ours.
+CUresult CopyLane::Fill(CUdeviceptr to, Bytes bytes, const uint64_t pattern[2]) {
+  const auto word = uint32_t(pattern[0]);
+  if (pattern[0] == pattern[1] && pattern[0] >> 32 == word) {
+    return driver_.memset_d32_async(to, word, bytes / sizeof word, stream_);
+  }
+  constexpr Bytes kPattern = 2 * sizeof *pattern;
+  CUresult result = driver_.memcpy_htod_async(to, pattern, kPattern, stream_);
+  for (Bytes done = kPattern; result == CUDA_SUCCESS && done < bytes;) {
+    const Bytes more = std::min(done, bytes - done);
+    result = driver_.memcpy_dtod_async(to + done, to, more, stream_);
+    done += more;
+  }
+  return result;
 }
 
 Result<void> CopyLane::WaitOldest() {

@@ -51,6 +51,9 @@ class CopyLane {
   // Starts copying between `extents` of the range at `base` and the bytes at `host`, where they lie
   // one after the other. On error the lane must be drained before the memory is used again.
   Result<void> Queue(CUdeviceptr base, std::span<const Extent> extents, char* host);
+  // Starts filling `extents` of the range at `base` with a pattern of 16 bytes; counts as a chunk.
+  Result<void> QueueFill(CUdeviceptr base, std::span<const Extent> extents,
+                         const uint64_t pattern[2]);
   // Comes to pass when the chunk queued last has been copied.
   CUevent last() const { return events_[(oldest_ + in_flight_ + kDepth - 1) % kDepth]; }
   // Blocks until the oldest chunk has been copied. There is one.
@@ -61,6 +64,9 @@ class CopyLane {
 
  private:
   static constexpr size_t kDepth = LaneGear::kDepth;
+
+  CUresult Fill(CUdeviceptr to, Bytes bytes, const uint64_t pattern[2]);
+  Result<void> Record();
 
   const Driver& driver_;
   const Direction direction_;

@@ -17,6 +17,7 @@ struct EvictionPlan {
   Bytes disk_bytes = 0;
   Bytes chunk_bytes = 256_MiB;
   wire::Policy policy = wire::Policy::kHost;
+  wire::Elision elision = wire::Elision::kHash;
   std::span<const wire::TagPolicy> tags;
   std::span<Fd> files;  // taken over by Commit once it has looked at them
   DiskSetting disk;     // how they are best used

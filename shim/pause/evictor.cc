@@ -1,4 +1,5 @@
-// The pipeline out of HBM.
+// The pipeline out of HBM: what stays, what moves, and when a piece may go. What happens to blocks
+// on their way stands in evictor_runs.cc.
 #include "shim/pause/evictor.h"
 
 #include <algorithm>
@@ -11,9 +12,9 @@
 namespace parkade::shim {
 namespace {
 
-// Large enough that a copy's launch and its wake-up cost nothing beside it.
-constexpr Bytes kMostChunk = 32_MiB;
-constexpr uint64_t kPinMs = 60'000;
+// The first batch is small, so that the first copy need not wait long; the later ones are wide
+// enough for every processor of the GPU.
+constexpr size_t kFirstBatch = 16;
 
 }  // namespace
 
@@ -26,9 +27,13 @@ Evictor::Evictor(MoveTools& tools, FileSpace* space, CUcontext context,
       stage_bytes_(stage_bytes),
       hashes_(tools.crew),
       lane_(tools.driver, CopyLane::Direction::kOut),
-      backings_(moves_.size()),
-      piece_left_(moves_.size()),
-      releases_(tools.driver, tools.memory, &tools.ledger) {}
+      survey_blocks_(kFirstBatch),
+      releases_(tools.driver, tools.memory, &tools.ledger) {
+  for (const RangeMove& move : moves_) {
+    backings_.push_back(static_cast<RangeBacking*>(move.range->backing.get()));
+    piece_left_.push_back(LiveBytesByPiece(*move.range));
+  }
+}
 
 Result<void> Evictor::Run() {
   InShim ours;
@@ -64,9 +69,11 @@ Result<void> Evictor::Run() {
 Result<void> Evictor::RunUntilIdle() {
   for (;;) {
     if (tools_.Stopping()) return MakeError(Code::kCancelled, "CANCELLED", "the pause was undone");
+    if (auto r = Survey(); !r.ok()) return r;
     auto step = StartNext();
     if (!step.ok()) return step.error();
     if (*step == Step::kStarted) continue;
+    if (auto r = FinishSurveys(Patience::kLook); !r.ok()) return r;
     if (!copying_.empty()) {
       if (auto r = FinishCopy(); !r.ok()) return r;
       if (auto r = FinishHashes(Patience::kLook); !r.ok()) return r;
@@ -82,7 +89,11 @@ Result<void> Evictor::RunUntilIdle() {
       if (auto r = FinishWrites(Patience::kWait); !r.ok()) return r;
       continue;
     }
-    if (*step == Step::kNoMore) break;
+    if (!surveys_.empty()) {
+      if (auto r = FinishSurveys(Patience::kWait); !r.ok()) return r;
+      continue;
+    }
+    if (surveyed_.move == moves_.size() && to_move_.empty()) break;
   }
   if (disk_ != nullptr) {
     if (auto r = disk_->Flush(); !r.ok()) return r;
@@ -93,187 +104,144 @@ Result<void> Evictor::RunUntilIdle() {
   return released;
 }
 
-Result<Evictor::Step> Evictor::StartNext() {
-  for (;;) {
-    if (next_ == moves_.size()) return Step::kNoMore;
-    if (cutter_ == nullptr) {
-      if (auto r = BeginRange(); !r.ok()) return r.error();
+Result<void> Evictor::Survey() {
+  if (gpu_hash_ == nullptr) return TakeNextAsNew();
+  while (surveyed_.move != moves_.size() && !gpu_hash_->full()) {
+    auto batch = NextBatch();
+    if (!batch.ok()) return batch.error();
+    if (batch->empty()) continue;
+    std::vector<GpuHash::Block> blocks;
+    for (const BlockAt at : *batch) blocks.push_back(InHbm(at));
+    if (auto r = gpu_hash_->Queue(blocks, nullptr); !r.ok()) return r;
+    surveys_.push_back(std::move(*batch));
+    survey_blocks_ = std::min(2 * survey_blocks_, GpuHash::kMostBlocks);
+  }
+  return {};
+}
+
+// What nobody can look at in HBM is all to move, range by range.
+Result<void> Evictor::TakeNextAsNew() {
+  for (; surveyed_.move != moves_.size() && to_move_.empty(); ++surveyed_.move) {
+    if (auto r = ReleaseEmptyPieces(surveyed_.move); !r.ok()) return r;
+    RangeBacking& backing = *backings_[surveyed_.move];
+    for (uint32_t i = 0; i < backing.blocks.size(); ++i) {
+      backing.Forget(backing.blocks[i]);
+      to_move_.push_back({surveyed_.move, i});
     }
-    if (!cutter_->done()) break;
-    cutter_.reset();
-    ++next_;
-  }
-  if (lane_.full()) return Step::kMustWait;
-  auto started = host_left_ != 0 ? CutToHost() : CutToDisk();
-  if (!started.ok()) return started.error();
-  return *started ? Step::kStarted : Step::kMustWait;
-}
-
-Result<void> Evictor::BeginRange() {
-  const RangeMove& move = moves_[next_];
-  auto backing = std::make_unique<RangeBacking>(tools_.ledger);
-  backings_[next_] = backing.get();
-  move.range->backing = std::move(backing);
-  piece_left_[next_] = LiveBytesByPiece(*move.range);
-  cutter_ = std::make_unique<ChunkCutter>(*move.range);
-  host_left_ = move.host_bytes;
-  for (size_t i = 0; i < move.range->pieces.size(); ++i) {
-    if (piece_left_[next_][i] != 0) continue;
-    if (auto r = releases_.Release(*move.range, move.range->pieces[i]); !r.ok()) return r;
   }
   return {};
 }
 
-Result<bool> Evictor::CutToHost() {
-  Bytes want = std::min({cutter_->Next(), kMostChunk, host_left_});
-  if (stages_host_) {
-    if (!blocks_->has_free()) return false;
-    want = std::min(want, blocks_->block_bytes());
+// Of as many ranges as it takes: a small one alone would leave most of the GPU idle.
+Result<std::vector<Evictor::BlockAt>> Evictor::NextBatch() {
+  std::vector<BlockAt> batch;
+  size_t parts = 0;
+  while (surveyed_.move != moves_.size() && batch.size() < survey_blocks_) {
+    if (surveyed_.block == 0) {
+      if (auto r = ReleaseEmptyPieces(surveyed_.move); !r.ok()) return r.error();
+    }
+    if (surveyed_.block == backings_[surveyed_.move]->blocks.size()) {
+      surveyed_ = {surveyed_.move + 1, 0};
+      continue;
+    }
+    parts += At(surveyed_).extent_count;
+    if (parts > GpuHash::kMostParts) break;
+    batch.push_back(surveyed_);
+    ++surveyed_.block;
   }
-  auto block = tools_.pool.Take(want, kDirectAlign, HostPool::For::kBackup, Deadline::InMs(kPinMs));
-  if (!block.ok()) {
-    // The budget allowed it and the machine does not have it: `auto` has another place.
-    if (moves_[next_].policy != wire::Policy::kAuto || space_ == nullptr) return block.error();
-    host_left_ = 0;
-    return CutToDisk();
-  }
-  if (!block->pinned() && !stages_host_ && StagesHost()) {
-    *block = HostBlock();  // a smaller one will do
-    stages_host_ = true;
-    return CutToHost();
-  }
-  host_left_ -= block->bytes();
-  const bool staged = stages_host_ && !block->pinned();
-  RangeBacking& backing = *backings_[next_];
-  cutter_->Cut(backing, block->bytes()).host = std::move(*block);
-  const uint32_t through = staged ? blocks_->TakeBlock() : kNoBlock;
-  if (auto r = Launch(uint32_t(backing.chunks.size() - 1), through); !r.ok()) return r.error();
-  return true;
+  return batch;
 }
 
-// Whether there is pinned memory for chunks on their way to memory that is not. Without it the
-// driver copies straight there, through a stage of its own.
-bool Evictor::StagesHost() {
-  if (blocks_ == nullptr) {
-    auto blocks = StageBlocks::Make(tools_.pool, std::min(stage_bytes_, kHostStage), {});
-    if (!blocks.ok()) return false;
-    blocks_ = std::move(*blocks);
-  }
-  return blocks_->pinned();
-}
-
-Result<bool> Evictor::CutToDisk() {
-  if (auto r = OpenDisk(); !r.ok()) return r.error();
-  if (!blocks_->has_free()) return false;
-  auto part = space_->Take(std::min(cutter_->Next(), blocks_->block_bytes()));
-  if (!part.ok()) return part.error();
-  RangeBacking& backing = *backings_[next_];
-  Chunk& chunk = cutter_->Cut(backing, part->bytes);
-  chunk.file = part->file;
-  chunk.offset = part->offset;
-  const uint32_t number = uint32_t(backing.chunks.size() - 1);
-  if (auto r = Launch(number, blocks_->TakeBlock()); !r.ok()) return r.error();
-  return true;
-}
-
-Result<void> Evictor::OpenDisk() {
-  if (disk_ != nullptr) return {};
-  if (space_ == nullptr) {
-    return MakeError(Code::kInternal, "NO_FILES", "bytes without a place to go to");
-  }
-  if (blocks_ == nullptr) {
-    auto blocks = StageBlocks::Make(tools_.pool, stage_bytes_, {tools_.files.setting().block, 0});
-    if (!blocks.ok()) return blocks.error();
-    blocks_ = std::move(*blocks);
-  }
-  disk_ = std::make_unique<DiskStage>(*blocks_, tools_.files, tools_.lanes, tools_.make_engine,
-                                      tools_.ledger);
-  writing_.resize(blocks_->size());
-  return {};
-}
-
-char* Evictor::MemoryOf(const Job& job) {
-  return job.block != kNoBlock ? blocks_->memory(job.block) : ChunkOf(job).host.memory();
-}
-
-Result<void> Evictor::Launch(uint32_t number, uint32_t block) {
-  const RangeBacking& backing = *backings_[next_];
-  const Chunk& chunk = backing.chunks[number];
-  const auto extents = backing.ExtentsOf(chunk);
-  const CUdeviceptr base = moves_[next_].range->base;
-  // What the crew copies to pageable memory it hashes as well.
-  const bool crew = chunk.host && block != kNoBlock;
-  const Job job{next_, number, block, gpu_hash_ && !crew && GpuHash::Takes(extents.size())};
-  if (job.on_gpu) {
-    if (auto r = gpu_hash_->Queue(base, extents, nullptr); !r.ok()) return r;
-  }
-  if (auto r = lane_.Queue(base, extents, MemoryOf(job)); !r.ok()) return r;
-  copying_.push_back(uint32_t(jobs_.size()));
-  jobs_.push_back(job);
-  return {};
-}
-
-Result<void> Evictor::FinishCopy() {
-  timeline_.Ended("queue");
-  if (auto r = lane_.WaitOldest(); !r.ok()) return r;
-  timeline_.Ended(moved_.host == 0 ? "first copy" : "copies");
-  const uint32_t number = copying_.front();
-  copying_.pop_front();
-  const Job& job = jobs_[number];
-  Chunk& chunk = ChunkOf(job);
-  if (job.on_gpu) {
-    // Behind every copy in the lane there is a kernel, which has ended long before it.
-    const auto digests = gpu_hash_->WaitOldest();
-    if (!digests.ok()) return digests.error();
-    std::copy(digests->begin(), digests->end(), chunk.digests.begin());
-    return Hashed(number);
-  }
-  char* const to = chunk.host && job.block != kNoBlock ? chunk.host.memory() : nullptr;
-  hashes_.Start({MemoryOf(job), to, chunk.bytes, chunk.digests.data(), nullptr, number});
-  return {};
-}
-
-Result<void> Evictor::FinishHashes(Patience patience) {
-  while (const auto done = hashes_.Next(patience)) {
+Result<void> Evictor::FinishSurveys(Patience patience) {
+  while (!surveys_.empty()) {
+    if (patience == Patience::kLook && !gpu_hash_->OldestIsDone()) return {};
     patience = Patience::kLook;
-    if (auto r = Hashed(uint32_t(done->tag)); !r.ok()) return r;
+    timeline_.Ended("queue");
+    auto found = gpu_hash_->WaitOldest();
+    if (!found.ok()) return found.error();
+    timeline_.Ended("hashes");
+    const std::vector<BlockAt> batch = std::move(surveys_.front());
+    surveys_.pop_front();
+    if (auto r = Sort(batch, *found); !r.ok()) return r;
   }
   return {};
 }
 
-Result<void> Evictor::Hashed(uint32_t number) {
-  const Job job = jobs_[number];
-  const Chunk& chunk = ChunkOf(job);
-  if (!chunk.host) {
-    writing_[job.block] = number;
-    return disk_->Write(job.block, {chunk.file, chunk.offset, chunk.bytes});
+// Decides of each block of a batch whether it has to move.
+Result<void> Evictor::Sort(const std::vector<BlockAt>& batch, std::span<const HashedBlock> found) {
+  std::vector<Guess> guesses(batch.size());
+  for (size_t i = 0; i < batch.size(); ++i) {
+    const Block& block = At(batch[i]);
+    if (tools_.elision == wire::Elision::kOff) continue;
+    const bool equal = block.stored() && block.digest == DigestOf(found[i]);
+    if (equal && !block.filled) guesses[i] = Guess::kUnchanged;
+    if (found[i].repeats != 0 && (!equal || block.filled)) guesses[i] = Guess::kPattern;
   }
-  if (job.block != kNoBlock) blocks_->GiveBlock(job.block);
-  return Stored(job);
+  if (tools_.elision == wire::Elision::kBytes) {
+    if (auto r = Confirm(batch, found, guesses); !r.ok()) return r;
+  }
+  Bytes elided = 0;
+  for (size_t i = 0; i < batch.size(); ++i) {
+    RangeBacking& backing = *backings_[batch[i].move];
+    Block& block = At(batch[i]);
+    block.digest = DigestOf(found[i]);
+    if (guesses[i] == Guess::kNew) {
+      backing.Forget(block);
+      to_move_.push_back(batch[i]);
+      continue;
+    }
+    if (guesses[i] == Guess::kPattern) backing.Fill(block, found[i].pattern);
+    elided += block.bytes;
+    if (auto r = Settle(batch[i]); !r.ok()) return r;
+  }
+  moved_.elided += elided;
+  tools_.ledger.AddMoved(elided);
+  return {};
 }
 
-Result<void> Evictor::FinishWrites(Patience patience) {
-  while (disk_ != nullptr) {
-    auto done = disk_->Next(patience);
-    if (!done.ok()) return done.error();
-    if (!done->has_value()) return {};
-    if (!(*done)->result.ok()) return (*done)->result;
-    patience = Patience::kLook;
-    blocks_->GiveBlock((*done)->block);
-    if (auto r = Stored(jobs_[writing_[(*done)->block]]); !r.ok()) return r;
+// Takes back what the bytes themselves do not bear out, or what the GPU cannot compare.
+Result<void> Evictor::Confirm(const std::vector<BlockAt>& batch, std::span<const HashedBlock> found,
+                              std::vector<Guess>& guesses) {
+  std::vector<GpuHash::Twin> twins;
+  std::vector<size_t> numbers;
+  for (size_t i = 0; i < batch.size(); ++i) {
+    const Block& block = At(batch[i]);
+    const bool readable = block.in_host && block.host.pinned();
+    if (guesses[i] == Guess::kUnchanged && !readable) guesses[i] = Guess::kNew;
+    if (guesses[i] == Guess::kNew) continue;
+    const char* bytes = guesses[i] == Guess::kPattern ? nullptr : block.host.memory();
+    twins.push_back({InHbm(batch[i]), bytes, found[i].pattern});
+    numbers.push_back(i);
+  }
+  const auto equal = gpu_hash_->Compare(twins);
+  if (!equal.ok()) return equal.error();
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    if (!(*equal)[i]) guesses[numbers[i]] = Guess::kNew;
   }
   return {};
 }
 
-Result<void> Evictor::Stored(const Job& job) {
-  Chunk& chunk = ChunkOf(job);
-  backings_[job.move]->Stored(chunk);
-  (chunk.host ? moved_.host : moved_.disk) += chunk.bytes;
-  tools_.ledger.AddMoved(chunk.bytes);
-  Range& range = *moves_[job.move].range;
-  Bytes& left = piece_left_[job.move][chunk.piece];
-  left -= chunk.bytes;
-  return left == 0 ? releases_.Release(range, range.pieces[chunk.piece]) : Result<void>();
+Result<void> Evictor::Settle(BlockAt at) {
+  Range& range = *moves_[at.move].range;
+  const Block& block = At(at);
+  Bytes& left = piece_left_[at.move][block.piece];
+  left -= block.bytes;
+  return left == 0 ? releases_.Release(range, range.pieces[block.piece]) : Result<void>();
+}
+
+Result<void> Evictor::ReleaseEmptyPieces(uint32_t move) {
+  if (move < emptied_) return {};
+  emptied_ = move + 1;
+  Range& range = *moves_[move].range;
+  for (size_t i = 0; i < range.pieces.size(); ++i) {
+    if (piece_left_[move][i] != 0) continue;
+    if (auto r = releases_.Release(range, range.pieces[i]); !r.ok()) return r;
+  }
+  return {};
+}
+
+GpuHash::Block Evictor::InHbm(BlockAt at) const {
+  return {moves_[at.move].range->base, backings_[at.move]->ExtentsOf(At(at))};
 }
 
 }  // namespace parkade::shim

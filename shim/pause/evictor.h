@@ -1,10 +1,11 @@
-// Evictor: moves the ranges of one context out of HBM, chunk by chunk.
+// Evictor: moves the ranges of one context out of HBM, block by block.
 //
-// Hashed where it is, then GPU -> pinned memory, and for files on to the disk, for pageable memory
-// by the hash crew on to that; a piece is unmapped and released as soon as its last chunk is in its
-// place, behind the copies of the next, on a second thread. It undoes nothing: when it returns,
-// each piece is either mapped with its bytes, or out (handle 0) with all of its chunks stored and
-// hashed.
+// Hashed where they are; blocks that the last backup has, or that are one pattern, stay where they
+// are known; the others go GPU -> pinned memory, and for files on to the disk, for pageable memory
+// by the hash crew on to that. Neighbours whose places are neighbours too move as one run. A piece
+// is unmapped and released as soon as its last block is in its place, on a second thread behind the
+// copies of the next. It undoes nothing: when it returns, each piece is either mapped with its
+// bytes, or out (handle 0) with all of its blocks stored and hashed.
 #pragma once
 
 #include <deque>
@@ -23,44 +24,68 @@ namespace parkade::shim {
 
 class Evictor {
  public:
-  // `moves` all have `context`, and none is to be discarded. `space` may be null when none goes to
-  // a file. All outlive it.
+  // `moves` all have `context` and a planned backing (block_plan.h), and none is to be discarded.
+  // `space` may be null when none goes to a file. All outlive it.
   Evictor(MoveTools& tools, FileSpace* space, CUcontext context, std::vector<RangeMove> moves,
           Bytes stage_bytes);
 
-  // Makes each range's backing and fills it. Errors: CANCELLED, CUDA_..., HOST_MEMORY, MEMLOCK,
-  // DISK_SPACE, those of the disk. Nothing is in flight afterwards.
+  // Fills each range's backing. Errors: CANCELLED, CUDA_..., HOST_MEMORY, MEMLOCK, DISK_SPACE,
+  // those of the disk. Nothing is in flight afterwards.
   Result<void> Run();
 
   const MovedBytes& moved() const { return moved_; }
   Bytes released_bytes() const { return releases_.released_bytes(); }
 
  private:
-  // A chunk on its way: which one, and the staging block it goes through, if any.
-  struct Job {
+  struct BlockAt {
     uint32_t move;
-    uint32_t chunk;
-    uint32_t block;
-    bool on_gpu;  // hashed there
+    uint32_t block;  // of its backing
+  };
+  // Blocks on their way in one go, and the staging block that they go through, if any.
+  struct Job {
+    BlockAt first;
+    uint32_t count;
+    Bytes bytes;
+    uint32_t stage;
+    bool hashed;        // in HBM
+    uint32_t unhashed;  // blocks that the crew has not done yet
   };
   static constexpr uint32_t kNoBlock = UINT32_MAX;
   enum class Step { kStarted, kMustWait, kNoMore };
 
+  // What a look at a block in HBM says of it.
+  enum class Guess : uint8_t { kNew, kUnchanged, kPattern };
+
   Result<void> RunUntilIdle();
+  // Queues hashes of what comes next.
+  Result<void> Survey();
+  Result<void> TakeNextAsNew();
+  Result<std::vector<BlockAt>> NextBatch();
+  Result<void> FinishSurveys(Patience patience);
+  Result<void> Sort(const std::vector<BlockAt>& batch, std::span<const HashedBlock> found);
+  Result<void> Confirm(const std::vector<BlockAt>& batch, std::span<const HashedBlock> found,
+                       std::vector<Guess>& guesses);
+  // A block is in its place; with the last one of a piece that goes.
+  Result<void> Settle(BlockAt at);
+  Result<void> ReleaseEmptyPieces(uint32_t move);
+
+  // evictor_runs.cc
   Result<Step> StartNext();
-  Result<void> BeginRange();
-  Result<bool> CutToHost();
-  Result<bool> CutToDisk();
+  Result<bool> StartToHost();
+  Result<bool> TakeHost(Bytes most);
+  Result<bool> StartToDisk();
+  uint32_t RunLength(Bytes most) const;
   bool StagesHost();
   Result<void> OpenDisk();
-  Result<void> Launch(uint32_t chunk, uint32_t block);
+  Result<void> Launch(uint32_t count, uint32_t stage);
   Result<void> FinishCopy();
   Result<void> FinishHashes(Patience patience);
   Result<void> Hashed(uint32_t job);
   Result<void> FinishWrites(Patience patience);
   Result<void> Stored(const Job& job);
-  Chunk& ChunkOf(const Job& job) { return backings_[job.move]->chunks[job.chunk]; }
-  char* MemoryOf(const Job& job);
+
+  Block& At(BlockAt at) const { return backings_[at.move]->blocks[at.block]; }
+  GpuHash::Block InHbm(BlockAt at) const;
 
   MoveTools& tools_;
   FileSpace* const space_;
@@ -73,18 +98,19 @@ class Evictor {
   std::unique_ptr<GpuHash> gpu_hash_;  // null: the crew hashes
   HashLane hashes_;
   CopyLane lane_;
+
+  BlockAt surveyed_{0, 0};                    // the first block that has not been looked at
+  size_t survey_blocks_;                      // that the next batch may have
+  std::deque<std::vector<BlockAt>> surveys_;  // on the GPU, oldest first
+  uint32_t emptied_ = 0;  // moves whose pieces without live bytes have been released
+  std::deque<BlockAt> to_move_;
   std::vector<Job> jobs_;          // all so far; those below are indices in it
   std::deque<uint32_t> copying_;   // in the lane, oldest first
   std::vector<uint32_t> writing_;  // by staging block
 
-  // Per range, since its first chunk was cut.
-  std::vector<RangeBacking*> backings_;
-  std::vector<std::vector<Bytes>> piece_left_;  // live bytes not yet stored, by piece
-
-  uint32_t next_ = 0;  // range that is being cut
-  std::unique_ptr<ChunkCutter> cutter_;
-  Bytes host_left_ = 0;       // of that range's share of host memory
-  bool stages_host_ = false;  // memory is pageable now: chunks reach it through the stage
+  std::vector<RangeBacking*> backings_;         // by move
+  std::vector<std::vector<Bytes>> piece_left_;  // live bytes not yet stored, by move and piece
+  bool stages_host_ = false;  // memory is pageable now: blocks reach it through the stage
 
   Timeline timeline_;
   MovedBytes moved_;

@@ -5,28 +5,49 @@
 
 namespace parkade::shim {
 
-FileSpace::FileSpace(const DirectFiles& files, Bytes limit) : used_(files.size(), 0) {
-  for (size_t i = 0; i < files.size(); ++i) capacity_.push_back(files.writable(i));
+FileSpace::FileSpace(const DirectFiles& files, Bytes limit, std::vector<Part> taken)
+    : free_(files.size()), used_(files.size(), 0) {
   left_ = std::min(files.writable(), limit / kDirectAlign * kDirectAlign);
+  std::sort(taken.begin(), taken.end(), [](const Part& a, const Part& b) {
+    return std::pair(a.file, a.offset) < std::pair(b.file, b.offset);
+  });
+  auto part = taken.begin();
+  for (uint32_t file = 0; file < files.size(); ++file) {
+    capacity_.push_back(files.writable(file));
+    uint64_t at = 0;
+    for (; part != taken.end() && part->file == file; ++part) {
+      if (part->offset > at) free_[file].push_back({at, part->offset - at});
+      at = part->offset + part->bytes;
+      used_[file] += part->bytes;
+      left_ -= std::min(left_, part->bytes);
+    }
+    if (capacity_[file] > at) free_[file].push_back({at, capacity_[file] - at});
+  }
 }
 
 Result<FileSpace::Part> FileSpace::Take(Bytes want) {
   MutexLock lock(mu_);
-  const auto used_part = [this](size_t file) REQUIRES(mu_) {
-    return capacity_[file] == 0 ? 1.0 : double(used_[file]) / double(capacity_[file]);
-  };
-  size_t file = 0;
-  for (size_t i = 1; i < capacity_.size(); ++i) {
-    if (used_part(i) < used_part(file)) file = i;
+  size_t file = free_.size();
+  double least_used = 0;
+  for (size_t i = 0; i < free_.size(); ++i) {
+    if (free_[i].empty()) continue;
+    const double used = double(used_[i]) / double(capacity_[i]);
+    if (file == free_.size() || used < least_used) {
+      file = i;
+      least_used = used;
+    }
   }
-  const Bytes bytes = std::min({want, left_, capacity_[file] - used_[file]});
-  if (bytes == 0) {
+  if (file == free_.size() || left_ == 0) {
     return MakeError(Code::kResourceExhausted, "DISK_SPACE",
                      "the space preallocated for this pause is used up");
   }
-  const Part part{uint32_t(file), used_[file], bytes};
-  used_[file] += bytes;
-  left_ -= bytes;
+  Run& run = free_[file].front();
+  const Part part{uint32_t(file), run.offset, std::min({want, left_, run.bytes})};
+  run.offset += part.bytes;
+  run.bytes -= part.bytes;
+  if (run.bytes == 0) free_[file].pop_front();
+  used_[file] += part.bytes;
+  left_ -= part.bytes;
   return part;
 }
 

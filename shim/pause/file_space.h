@@ -3,6 +3,7 @@
 // directory's weight.
 #pragma once
 
+#include <deque>
 #include <vector>
 
 #include "common/io/direct_files.h"
@@ -18,17 +19,23 @@ class FileSpace {
     Bytes bytes;
   };
 
-  // At most `limit` bytes in all.
-  FileSpace(const DirectFiles& files, Bytes limit);
+  // At most `limit` bytes in all, `taken` included: parts that hold bytes already, none of which
+  // overlaps another or a file's end.
+  FileSpace(const DirectFiles& files, Bytes limit, std::vector<Part> taken = {});
 
-  // `want` bytes or, at a file's end, fewer; multiples of 4096. RESOURCE_EXHAUSTED DISK_SPACE when
-  // nothing is left. Any thread.
+  // `want` bytes or, before a taken part or a file's end, fewer; multiples of 4096.
+  // RESOURCE_EXHAUSTED DISK_SPACE when nothing is left. Any thread.
   Result<Part> Take(Bytes want);
 
  private:
-  Mutex mu_;  // innermost
-  std::vector<Bytes> capacity_;
-  std::vector<uint64_t> used_ GUARDED_BY(mu_);
+  struct Run {
+    uint64_t offset;
+    Bytes bytes;
+  };
+  Mutex mu_;                                           // innermost
+  std::vector<std::deque<Run>> free_ GUARDED_BY(mu_);  // by file and offset
+  std::vector<Bytes> capacity_;                        // of each file
+  std::vector<Bytes> used_ GUARDED_BY(mu_);            // taken at the beginning, or since
   Bytes left_ GUARDED_BY(mu_) = 0;
 };
 

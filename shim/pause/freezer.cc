@@ -230,6 +230,8 @@ Result<void> Freezer::Evict(uint64_t op_id, const EvictionPlan& plan, Outcome* o
   timeline.Ended("foreign");
   // From here on every range is ours; Settle hands them back in each way out.
   const std::vector<Range*> ranges = heap_.BeginEviction();
+  // What does not move has no use for host memory that this pause may have been promised.
+  heap_.TakeHostBackings();
   const auto order = OrderEviction(ranges, plan, files_.capacity());
   if (!order.ok()) {
     Settle(ranges);
@@ -240,17 +242,12 @@ Result<void> Freezer::Evict(uint64_t op_id, const EvictionPlan& plan, Outcome* o
   ledger_.BeginTransition(op_id, order->host_bytes + order->disk_bytes + order->discarded_bytes);
   SetState(ProcessState::kEvicting);
   timeline.Ended("order");
-
   MoveReport report;
   const uint64_t start_ns = MonotonicNs();
   const Result<void> moved = mover_.Evict(*order, plan, files_, abort_requested_, &report);
-  outcome->stats.move_ns = MonotonicNs() - start_ns;
+  Report(report, start_ns, outcome);
   timeline.Ended("move");
-  outcome->stats.host_bytes = report.moved.host;
-  outcome->stats.disk_bytes = report.moved.disk;
-  outcome->stats.released_bytes = report.released_bytes;
   outcome->stats.kept_bytes = order->kept_bytes + heap_.HeldBytes();
-  outcome->device = report.device;
   if (!moved.ok()) {
     UndoEviction(ranges);
     return moved;
@@ -308,7 +305,7 @@ void Freezer::Settle(const std::vector<Range*>& ranges) {
   ledger_.ClearShifted();
   for (Range* range : ranges) {
     if (IsResident(*range)) {
-      range->backing.reset();
+      mover_.KeepBacking(*range);
       heap_.MovedIn(range);
     } else {
       heap_.MovedOut(range, PlaceOf(*range));
@@ -329,13 +326,11 @@ Freezer::Outcome Freezer::Resume(uint64_t op_id, uint64_t epoch) {
   const ProcessState before = state_;
   const std::vector<Range*> ranges = BeginRestore(op_id);
   timeline.Ended("begin");
-
   MoveReport report;
   const uint64_t start_ns = MonotonicNs();
   outcome.result = mover_.Restore(ranges, files_, stage_bytes_, &report);
-  outcome.stats.move_ns = MonotonicNs() - start_ns;
+  Report(report, start_ns, &outcome);
   timeline.Ended("move");
-  Report(report, &outcome);
   Settle(ranges);
   ledger_.EndTransition();
   if (outcome.result.ok()) {

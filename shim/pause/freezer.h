@@ -125,10 +125,11 @@ class Freezer {
   Result<void> Evict(uint64_t op_id, const EvictionPlan& plan, Outcome* outcome);
   void UndoEviction(const std::vector<Range*>& ranges);
   // Of Resume and Arrive: whether there is something to bring back, else the outcome says why not;
-  // the ranges that are to come, with the ledger saying so; the figures of what was moved.
+  // the ranges that are to come, with the ledger saying so.
   bool MayResume(uint64_t epoch, Outcome* outcome);
   std::vector<Range*> BeginRestore(uint64_t op_id);
-  static void Report(const MoveReport& report, Outcome* outcome);
+  // The figures of a move that began at `start_ns`.
+  static void Report(const MoveReport& report, uint64_t start_ns, Outcome* outcome);
   // What Arrive has brought in stays, or goes.
   void KeepArrival();
   void SendBackArrival();

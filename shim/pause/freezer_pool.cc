@@ -20,6 +20,7 @@ Freezer::Outcome Freezer::Warm(Bytes bytes, const std::atomic<bool>& stop) {
 }
 
 void Freezer::ReleaseHost() {
+  heap_.TakeHostBackings();  // destroyed at once
   pool_.Release();
   ledger_.SetHostPool(pool_.held());
 }

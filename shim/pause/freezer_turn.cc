@@ -14,8 +14,7 @@ Freezer::Outcome Freezer::Arrive(uint64_t op_id, uint64_t epoch) {
   MoveReport report;
   const uint64_t start_ns = MonotonicNs();
   auto arrival = mover_.BringIn(ranges, files_, stage_bytes_, room_, abort_requested_, &report);
-  outcome.stats.move_ns = MonotonicNs() - start_ns;
-  Report(report, &outcome);
+  Report(report, start_ns, &outcome);
   ledger_.EndTransition();
   outcome.stats.host_pool_bytes = pool_.held();
   if (arrival.ok()) {
@@ -68,9 +67,11 @@ void Freezer::SendBackArrival() {
   SetState(arrived_from_);
 }
 
-void Freezer::Report(const MoveReport& report, Outcome* outcome) {
+void Freezer::Report(const MoveReport& report, uint64_t start_ns, Outcome* outcome) {
+  outcome->stats.move_ns = MonotonicNs() - start_ns;
   outcome->stats.host_bytes = report.moved.host;
   outcome->stats.disk_bytes = report.moved.disk;
+  outcome->stats.elided_bytes = report.moved.elided;
   outcome->stats.released_bytes = report.released_bytes;
   outcome->stats.needed_bytes = report.needed_bytes;
   outcome->stats.free_bytes = report.free_bytes;

@@ -34,6 +34,14 @@ HostBlock::~HostBlock() {
   if (pool_ != nullptr) pool_->GiveBack(memory_, bytes_);
 }
 
+HostBlock HostBlock::Split(Bytes bytes) {
+  HostBlock first(pool_, memory_, bytes, pinned_);
+  memory_ += bytes;
+  bytes_ -= bytes;
+  if (bytes_ == 0) pool_ = nullptr;
+  return first;
+}
+
 HostPool::HostPool(const Driver& driver, MapMemory map, NodeOf node_of)
     : driver_(driver), map_(map), node_of_(node_of) {}
 

@@ -40,6 +40,8 @@ class HostBlock {
   // Whether the GPU copies to and from it without its driver's own staging.
   bool pinned() const { return pinned_; }
   explicit operator bool() const { return pool_ != nullptr; }
+  // The first `bytes` of it, at most bytes(), as a block of their own; this one has the rest.
+  HostBlock Split(Bytes bytes);
   // The pool never gets it back.
   void Abandon() { pool_ = nullptr; }
 

@@ -33,6 +33,7 @@ struct MoveTools {
   HashCrew& crew;
   size_t lanes;  // contexts that move at once, each on a thread
   Shelves& shelves;
+  wire::Elision elision;
   const std::atomic<bool>* abort;  // from outside; null: cannot be aborted
   std::atomic<bool> stop{false};   // a thread has failed: the others need not go on
   Room* room = nullptr;            // of a restore in turn: handles are created as it allows
@@ -47,6 +48,7 @@ struct MoveTools {
 struct MovedBytes {
   Bytes host = 0;
   Bytes disk = 0;
+  Bytes elided = 0;  // neither copied nor written: unchanged, or one pattern
 };
 
 }  // namespace parkade::shim

@@ -51,6 +51,12 @@ struct RestoreLane {
   Result<void> result;
 };
 
+void Add(const MovedBytes& moved, MovedBytes* to) {
+  to->host += moved.host;
+  to->disk += moved.disk;
+  to->elided += moved.elided;
+}
+
 // A stage for each context: together what one operation may take.
 Bytes Share(Bytes stage_bytes, size_t lanes) {
   return stage_bytes / std::max<size_t>(lanes, 1) / kDirectAlign * kDirectAlign;
@@ -101,54 +107,75 @@ Result<void> Mover::Evict(const EvictionOrder& order, const EvictionPlan& plan,
                      (unsigned long long)order.disk_bytes >> 20,
                      (unsigned long long)files.writable() >> 20);
   }
-  std::vector<std::pair<CUcontext, std::vector<RangeMove>>> by_context;
-  for (const RangeMove& move : order.moves) {
-    if (move.policy != wire::Policy::kDiscard) AddTo(by_context, move.range->context, move);
-  }
+  elision_ = plan.elision;
   Timeline timeline;
-  const Bytes stage_bytes = order.disk_bytes != 0 ? plan.chunk_bytes : 0;
-  std::vector<HostPool::Need> needs;
-  for (const auto& [context, moves] : by_context) {
-    Bytes bytes = Share(stage_bytes, by_context.size());
-    for (const RangeMove& move : moves) bytes += move.host_bytes;
-    needs.push_back({context, bytes});
+  for (Range* kept : order.kept) {
+    if (kept->backing != nullptr && kept->backing->in_host_memory()) kept->backing.reset();
   }
-  pool_.BeginGrowth(needs);
-  timeline.Ended("growth begins");
-  HashCrew crew(order.host_bytes + order.disk_bytes);
-  MoveTools tools{driver_, memory_,           pool_,    ledger_, files, make_engine_,
-                  crew,    by_context.size(), shelves_, &abort};
-  std::optional<FileSpace> space;
-  if (files.size() != 0) space.emplace(files, plan.disk_bytes);
-  std::vector<EvictLane> lanes;
-  for (auto& [context, moves] : by_context) {
-    const int device = moves.front().range->device;
-    lanes.push_back(
-        {std::make_unique<Evictor>(tools, space ? &*space : nullptr, context, std::move(moves),
-                                   Share(plan.chunk_bytes, by_context.size())),
-         device,
-         {}});
-  }
-  OnThreads(lanes.size(), [&lanes](size_t i) { lanes[i].result = lanes[i].evictor->Run(); });
-  timeline.Ended("lanes");
-  EndGrowth();
-  timeline.Ended("growth ends");
+  BlockPlan blocks;
+  if (auto r = Plan(order, plan, files, &blocks); !r.ok()) return r;
+  timeline.Ended("plan");
+  const Result<void> moved = EvictAll(order, plan, files, blocks, abort, report);
+  timeline.Ended("lanes and growth");
   timeline.Log("bytes out");
-  for (const EvictLane& lane : lanes) {
-    report->moved.host += lane.evictor->moved().host;
-    report->moved.disk += lane.evictor->moved().disk;
-    report->released_bytes += lane.evictor->released_bytes();
-  }
-  if (const EvictLane* cause = FirstCause(lanes)) {
-    report->device = cause->device;
-    return cause->result;
-  }
+  stamps_ = files.size() != 0 ? StampsOf(files.fds()) : stamps_;
+  if (!moved.ok()) return moved;
   for (const RangeMove& move : order.moves) {
     if (move.policy != wire::Policy::kDiscard) continue;
     if (abort.load(std::memory_order_acquire)) {
       return MakeError(Code::kCancelled, "CANCELLED", "the pause was undone");
     }
     if (auto r = Discard(*move.range, report); !r.ok()) return r;
+  }
+  return {};
+}
+
+Result<void> Mover::Plan(const EvictionOrder& order, const EvictionPlan& plan,
+                         const DirectFiles& files, BlockPlan* blocks) {
+  uint64_t last_files = files_number_;
+  if (files.size() != 0) {
+    // What somebody else has written to, grown or replaced since is not trusted to hold anything.
+    if (stamps_ != StampsOf(files.fds())) last_files = 0;
+    ++files_number_;
+  }
+  return PlanBlocks(order.moves, files, plan.disk_bytes, last_files, files_number_, ledger_,
+                    blocks);
+}
+
+Result<void> Mover::EvictAll(const EvictionOrder& order, const EvictionPlan& plan,
+                             const DirectFiles& files, BlockPlan& blocks,
+                             const std::atomic<bool>& abort, MoveReport* report) {
+  std::vector<std::pair<CUcontext, std::vector<RangeMove>>> by_context;
+  for (const RangeMove& move : order.moves) {
+    if (move.policy != wire::Policy::kDiscard) AddTo(by_context, move.range->context, move);
+  }
+  const Bytes stage_bytes = order.disk_bytes != 0 ? plan.chunk_bytes : 0;
+  std::vector<HostPool::Need> needs;
+  for (const auto& [context, moves] : by_context) {
+    needs.push_back({context, Share(stage_bytes, by_context.size()) + blocks.new_host[context]});
+  }
+  pool_.BeginGrowth(needs);
+  HashCrew crew(order.host_bytes + order.disk_bytes);
+  MoveTools tools{driver_, memory_,           pool_,    ledger_,      files, make_engine_,
+                  crew,    by_context.size(), shelves_, plan.elision, &abort};
+  std::vector<EvictLane> lanes;
+  for (auto& [context, moves] : by_context) {
+    const int device = moves.front().range->device;
+    lanes.push_back(
+        {std::make_unique<Evictor>(tools, blocks.space ? &*blocks.space : nullptr, context,
+                                   std::move(moves), Share(plan.chunk_bytes, by_context.size())),
+         device,
+         {}});
+  }
+  OnThreads(lanes.size(), [&lanes](size_t i) { lanes[i].result = lanes[i].evictor->Run(); });
+  EndGrowth();
+  for (const EvictLane& lane : lanes) {
+    Add(lane.evictor->moved(), &report->moved);
+    report->released_bytes += lane.evictor->released_bytes();
+  }
+  if (const EvictLane* cause = FirstCause(lanes)) {
+    report->device = cause->device;
+    return cause->result;
   }
   return {};
 }
@@ -168,6 +195,7 @@ void Mover::EndGrowth() {
 Result<void> Mover::Discard(Range& range, MoveReport* report) {
   InShim ours;
   report->device = range.device;
+  range.backing.reset();
   for (Piece& piece : range.pieces) {
     if (auto r = ReleasePiece(driver_, memory_, range, piece); !r.ok()) return r;
     report->released_bytes += piece.bytes;
@@ -229,11 +257,17 @@ Result<Arrival> Mover::BringIn(std::span<Range* const> ranges, const DirectFiles
   Bytes to_move = 0;
   for (const Range* range : ranges) to_move += BytesOut(*range);
   HashCrew crew(to_move);
-  MoveTools tools{driver_,  memory_,
-                  pool_,    ledger_,
-                  files,    make_engine_,
-                  crew,     by_context.size(),
-                  shelves_, turn != nullptr ? &turn->abort : nullptr};
+  MoveTools tools{driver_,
+                  memory_,
+                  pool_,
+                  ledger_,
+                  files,
+                  make_engine_,
+                  crew,
+                  by_context.size(),
+                  shelves_,
+                  elision_,
+                  turn != nullptr ? &turn->abort : nullptr};
   tools.room = turn != nullptr ? &turn->room : nullptr;
   std::vector<RestoreLane> lanes;
   for (auto& [context, mine] : by_context) {
@@ -246,6 +280,8 @@ Result<Arrival> Mover::BringIn(std::span<Range* const> ranges, const DirectFiles
   OnThreads(lanes.size(), [&lanes](size_t i) { lanes[i].result = lanes[i].restorer->Run(); });
   timeline.Ended("lanes");
   EndGrowth();
+  timeline.Ended("growth ends");
+  timeline.Log("bytes in");
   if (const RestoreLane* cause = FirstCause(lanes)) {
     report->device = cause->device;
     TakeBack(returns);
@@ -253,16 +289,16 @@ Result<Arrival> Mover::BringIn(std::span<Range* const> ranges, const DirectFiles
     if (no_room) return NoRoom(returns, cause->device, report);
     return cause->result.error();
   }
+  hashed_on_gpu_ = true;
   for (const RestoreLane& lane : lanes) {
-    report->moved.host += lane.restorer->moved().host;
-    report->moved.disk += lane.restorer->moved().disk;
+    Add(lane.restorer->moved(), &report->moved);
+    hashed_on_gpu_ = hashed_on_gpu_ && lane.restorer->hashed_on_gpu();
   }
   for (const RangeReturn& returning : returns) {
     for (const Incoming& incoming : returning.pieces) {
       report->released_bytes += returning.range->pieces[incoming.piece].bytes;
     }
   }
-  timeline.Log("bytes in");
   return arrival;
 }
 
@@ -272,7 +308,15 @@ void Mover::Keep(Arrival& arrival) {
       returning.range->pieces[incoming.piece].handle = incoming.handle;
     }
   }
-  for (Range* range : arrival.ranges) range->backing.reset();
+}
+
+void Mover::KeepBacking(Range& range) const {
+  if (range.backing == nullptr) return;
+  if (elision_ == wire::Elision::kOff || !hashed_on_gpu_) {
+    range.backing.reset();
+  } else {
+    static_cast<RangeBacking&>(*range.backing).Retain(true);
+  }
 }
 
 Result<void> Mover::CreateHandles(std::vector<RangeReturn>& returns, MoveReport* report) {
@@ -336,8 +380,8 @@ Bytes BytesOut(const Range& range) {
   const auto* backing = static_cast<const RangeBacking*>(range.backing.get());
   if (backing == nullptr) return 0;
   Bytes sum = 0;
-  for (const Chunk& chunk : backing->chunks) {
-    if (range.pieces[chunk.piece].handle == 0) sum += chunk.bytes;
+  for (const Block& block : backing->blocks) {
+    if (range.pieces[block.piece].handle == 0) sum += block.bytes;
   }
   return sum;
 }

@@ -9,7 +9,9 @@
 #include <vector>
 
 #include "shim/heap/device_memory.h"
+#include "shim/pause/block_plan.h"
 #include "shim/pause/eviction_order.h"
+#include "shim/pause/file_stamp.h"
 #include "shim/pause/move_tools.h"
 #include "shim/pause/restorer.h"
 
@@ -38,26 +40,28 @@ class Mover {
   Mover(const Driver& driver, const Contexts& contexts, DeviceMemory& memory, HostPool& pool,
         LedgerWriter& ledger, MakeEngine make_engine);
 
-  // Moves out what `order` says; what is to be discarded comes last. `files` must outlive the
-  // backings. Stops at the next chunk once `abort` is true: CANCELLED. On error nothing is undone
-  // yet: Restore with every range of the order does that.
+  // Moves out what `order` says, but for what the last backups of its ranges still have; what is to
+  // be discarded comes last. Stops at the next run of blocks once `abort` is true: CANCELLED. On
+  // error nothing is undone yet: Restore with every range of the order does that.
   Result<void> Evict(const EvictionOrder& order, const EvictionPlan& plan, const DirectFiles& files,
                      const std::atomic<bool>& abort, MoveReport* report);
 
-  // Brings back every piece of `ranges` that is out, and drops the backings once all bytes are in
-  // HBM. Creates all handles first. On error every range is as it was, backings whole: GPU_MEMORY
-  // with the needed and free bytes, CUDA_..., BACKUP_CORRUPT, BACKUP_MISSING or what the disk
-  // says.
+  // Brings back every piece of `ranges` that is out. Backings stay, for Keep to look at. Creates
+  // all handles first. On error every range is as it was, backings whole: GPU_MEMORY with the
+  // needed and free bytes, CUDA_..., BACKUP_CORRUPT, BACKUP_MISSING or what the disk says.
   Result<void> Restore(std::span<Range* const> ranges, const DirectFiles& files, Bytes stage_bytes,
                        MoveReport* report);
 
   // The same in two steps, the handles one after the other as `room` allows; stops at the next
-  // chunk once `abort` is true: CANCELLED. After it one of the two that follow.
+  // run of blocks once `abort` is true: CANCELLED. After it one of the two that follow.
   Result<Arrival> BringIn(std::span<Range* const> ranges, const DirectFiles& files,
                           Bytes stage_bytes, Room& room, const std::atomic<bool>& abort,
                           MoveReport* report);
   void Keep(Arrival& arrival);
   void TakeBack(Arrival& arrival) { TakeBack(arrival.returns); }
+
+  // For a range that is whole in HBM: keeps its backing where the next evict can make use of it.
+  void KeepBacking(Range& range) const;
 
  private:
   // Runs `work(i)` for every i below `count`, on a thread each where threads can be had.
@@ -66,6 +70,11 @@ class Mover {
 
   // Says once in the ledger when memory could not be pinned, or not be had near its GPU.
   void EndGrowth();
+  Result<void> Plan(const EvictionOrder& order, const EvictionPlan& plan, const DirectFiles& files,
+                    BlockPlan* blocks);
+  Result<void> EvictAll(const EvictionOrder& order, const EvictionPlan& plan,
+                        const DirectFiles& files, BlockPlan& blocks, const std::atomic<bool>& abort,
+                        MoveReport* report);
   Result<void> Discard(Range& range, MoveReport* report);
   // Null: all handles at once, and nobody can stop it.
   struct Turn {
@@ -85,6 +94,11 @@ class Mover {
   LedgerWriter& ledger_;
   const MakeEngine make_engine_;
   Shelves shelves_;
+  wire::Elision elision_ = wire::Elision::kHash;  // as the last evict was asked
+  bool hashed_on_gpu_ = false;                    // all that the last restore brought back
+  // The files of the last evict that had any: its number, and how it left them.
+  uint64_t files_number_ = 0;
+  std::vector<FileStamp> stamps_;
 };
 
 // The bytes of `range` that are out and kept somewhere.

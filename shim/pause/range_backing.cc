@@ -1,7 +1,8 @@
-// Cuts a range's live bytes into chunks.
+// Cuts a range's live bytes into blocks, and keeps account of where these are.
 #include "shim/pause/range_backing.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace parkade::shim {
 namespace {
@@ -9,34 +10,113 @@ namespace {
 Bytes End(const Piece& piece) { return piece.offset + piece.bytes; }
 Bytes End(const Extent& extent) { return extent.offset + extent.bytes; }
 
+// Windows are counted from a piece's beginning, so that none crosses its border.
+Bytes WindowAt(const Piece& piece, Bytes offset) {
+  return piece.offset + (offset - piece.offset) / kHashBlock * kHashBlock;
+}
+
 }  // namespace
 
 RangeBacking::~RangeBacking() {
-  Bytes host = 0, disk = 0;
-  for (const Chunk& chunk : chunks) {
-    if (chunk.stored) (chunk.host ? host : disk) += chunk.bytes;
-  }
-  ledger_.AddBackup(-int64_t(host), -int64_t(disk));
+  Retain(false);
+  ledger_.AddBackup(-int64_t(host_bytes_), -int64_t(disk_bytes_));
 }
 
-void RangeBacking::Stored(Chunk& chunk) {
-  chunk.stored = true;
-  const auto bytes = int64_t(chunk.bytes);
-  ledger_.AddBackup(chunk.host ? bytes : 0, chunk.host ? 0 : bytes);
+Bytes RangeBacking::WindowOf(const Range& range, const Block& block) const {
+  return WindowAt(range.pieces[block.piece], extents[block.first_extent].offset);
+}
+
+void RangeBacking::Count(const Block& block, int sign) {
+  const int64_t host = block.in_host ? sign * int64_t(block.bytes) : 0;
+  const int64_t disk = block.in_file ? sign * int64_t(block.bytes) : 0;
+  if (host == 0 && disk == 0) return;
+  host_bytes_ += Bytes(host);
+  disk_bytes_ += Bytes(disk);
+  retained_ ? ledger_.AddRetained(host, disk) : ledger_.AddBackup(host, disk);
+}
+
+void RangeBacking::Retain(bool retained) {
+  if (retained == std::exchange(retained_, retained)) return;
+  const auto host = int64_t(host_bytes_), disk = int64_t(disk_bytes_);
+  ledger_.AddBackup(retained ? -host : host, retained ? -disk : disk);
+  ledger_.AddRetained(retained ? host : -host, retained ? disk : -disk);
+  if (!retained) return;
+  for (Block& block : blocks) {
+    if (!block.in_host) block.host = {};
+    if (!block.in_file) block.file.reset();
+  }
+}
+
+void RangeBacking::InHost(Block& block) {
+  Count(block, -1);
+  block.in_host = true;
+  Count(block, 1);
+}
+
+void RangeBacking::InFile(Block& block) {
+  Count(block, -1);
+  block.in_file = true;
+  Count(block, 1);
+}
+
+void RangeBacking::Fill(Block& block, const uint64_t pattern[2]) {
+  Forget(block);
+  block.host = {};
+  std::copy_n(pattern, 2, block.pattern);
+  block.filled = true;
+}
+
+void RangeBacking::Forget(Block& block) {
+  Count(block, -1);
+  block.in_host = block.in_file = block.filled = false;
+}
+
+void RangeBacking::LeaveHost(Block& block) {
+  Count(block, -1);
+  block.in_host = false;
+  block.host = {};
+  Count(block, 1);
+}
+
+void RangeBacking::LeaveFile(Block& block) {
+  Count(block, -1);
+  block.in_file = false;
+  block.file.reset();
+  Count(block, 1);
+}
+
+Block RangeBacking::Take(Block& block) {
+  Count(block, -1);
+  Block taken = std::move(block);
+  block.in_host = block.in_file = block.filled = false;
+  return taken;
+}
+
+void RangeBacking::Give(Block& block, Block&& with) {
+  with.piece = block.piece;
+  with.first_extent = block.first_extent;
+  with.extent_count = block.extent_count;
+  last_take = std::max(last_take, with.take);
+  block = std::move(with);
+  Count(block, 1);
 }
 
 wire::Place RangeBacking::place() const {
-  if (chunks.empty()) return wire::Place::kDiscarded;
-  const bool any_on_disk =
-      std::any_of(chunks.begin(), chunks.end(), [](const Chunk& c) { return !c.host; });
+  if (blocks.empty()) return wire::Place::kDiscarded;
+  const bool any_on_disk = std::any_of(blocks.begin(), blocks.end(),
+                                       [](const Block& b) { return b.in_file && !b.in_host; });
   return any_on_disk ? wire::Place::kDisk : wire::Place::kHost;
 }
 
-Bytes ChunkCutter::Next() const {
-  if (done()) return 0;
-  uint32_t piece = piece_;
-  while (End(range_.pieces[piece]) <= offset()) ++piece;
-  const Bytes border = End(range_.pieces[piece]);
+const Piece& BlockCutter::piece() {
+  while (End(range_.pieces[piece_]) <= offset()) ++piece_;
+  return range_.pieces[piece_];
+}
+
+Bytes BlockCutter::window() { return WindowAt(piece(), offset()); }
+
+Bytes BlockCutter::Next() {
+  const Bytes border = std::min(window() + kHashBlock, End(piece()));
   Bytes sum = 0;
   Bytes from = offset();
   for (size_t i = extent_; from < border;) {
@@ -47,15 +127,14 @@ Bytes ChunkCutter::Next() const {
   return sum;
 }
 
-Chunk& ChunkCutter::Cut(RangeBacking& backing, Bytes bytes) {
-  while (End(range_.pieces[piece_]) <= offset()) ++piece_;
-  Chunk chunk{piece_, uint32_t(backing.extents.size()), 0, bytes, {}};
-  chunk.digests.resize(HashBlocksIn(bytes));
+Block& BlockCutter::Cut(RangeBacking& backing, Bytes bytes) {
+  piece();
+  Block block{piece_, uint32_t(backing.extents.size()), 0, bytes};
   for (Bytes left = bytes; left != 0;) {
     const Extent& whole = range_.extents[extent_];
     const Bytes part = std::min(left, End(whole) - offset());
     backing.extents.push_back({offset(), part});
-    ++chunk.extent_count;
+    ++block.extent_count;
     left -= part;
     taken_ += part;
     if (taken_ == whole.bytes) {
@@ -63,8 +142,54 @@ Chunk& ChunkCutter::Cut(RangeBacking& backing, Bytes bytes) {
       taken_ = 0;
     }
   }
-  backing.chunks.push_back(std::move(chunk));
-  return backing.chunks.back();
+  backing.blocks.push_back(std::move(block));
+  return backing.blocks.back();
+}
+
+bool AreNeighbours(const Block& first, const Block& second) {
+  if (first.piece != second.piece || first.filled != second.filled) return false;
+  if (first.filled) return std::equal(first.pattern, first.pattern + 2, second.pattern);
+  if (first.in_host != second.in_host || bool(first.host) != bool(second.host)) return false;
+  if (first.host) {
+    return first.take == second.take && first.host.memory() + first.bytes == second.host.memory();
+  }
+  return first.file && second.file && first.file->file == second.file->file &&
+         first.file->offset + first.bytes == second.file->offset;
+}
+
+std::vector<Extent> Merged(const RangeBacking& backing, size_t first, size_t count) {
+  std::vector<Extent> merged;
+  for (size_t i = first; i < first + count; ++i) {
+    for (const Extent& extent : backing.ExtentsOf(backing.blocks[i])) {
+      if (!merged.empty() && End(merged.back()) == extent.offset) {
+        merged.back().bytes += extent.bytes;
+      } else {
+        merged.push_back(extent);
+      }
+    }
+  }
+  return merged;
+}
+
+void SplitBlock(RangeBacking& backing, size_t index, Bytes bytes) {
+  Block& first = backing.blocks[index];
+  uint32_t extent = first.first_extent;
+  Bytes left = bytes;
+  while (backing.extents[extent].bytes <= left) left -= backing.extents[extent++].bytes;
+  Block rest{first.piece, extent, first.first_extent + first.extent_count - extent,
+             first.bytes - bytes};
+  first.extent_count = extent - first.first_extent;
+  first.bytes = bytes;
+  if (left != 0) {
+    const Extent cut = backing.extents[extent];
+    backing.extents[extent].bytes = left;
+    backing.extents.insert(backing.extents.begin() + extent + 1,
+                           {cut.offset + left, cut.bytes - left});
+    ++first.extent_count;
+    ++rest.first_extent;
+    for (size_t i = index + 1; i < backing.blocks.size(); ++i) ++backing.blocks[i].first_extent;
+  }
+  backing.blocks.insert(backing.blocks.begin() + ptrdiff_t(index) + 1, std::move(rest));
 }
 
 std::vector<Bytes> LiveBytesByPiece(const Range& range) {

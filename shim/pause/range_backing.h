@@ -1,10 +1,13 @@
-// RangeBacking: the bytes of one range while it is out, as chunks in host memory and in files.
+// RangeBacking: what is known of the bytes of one range outside HBM, as blocks in host memory and
+// in files.
 //
-// A chunk is what moves in one go: live bytes of one piece, gathered from one or more extents,
-// lying one after the other in its place. Evictor makes chunks, Restorer plays them back, and takes
-// none whose bytes have another digest than those that left.
+// A block is the live bytes of one window of 2 MiB of a piece, gathered from one or more extents
+// and lying one after the other in their place. Evictor fills blocks, Restorer plays them back, and
+// takes none whose bytes have another digest than those that left. After a restore the backing is
+// kept: bytes that have not changed at the next evict stay where they are.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -12,62 +15,107 @@
 #include "proto/ledger.h"
 #include "shim/heap/ledger_writer.h"
 #include "shim/heap/range.h"
+#include "shim/pause/file_space.h"
 #include "shim/pause/host_pool.h"
 
 namespace parkade::shim {
 
-struct Chunk {
-  uint32_t piece;         // of the range; a chunk never crosses a piece's border
+struct Block {
+  uint32_t piece;         // of the range; a block never crosses a window's border
   uint32_t first_extent;  // in RangeBacking::extents
   uint32_t extent_count;
-  Bytes bytes;                       // sum of its extents
-  HostBlock host;                    // empty: the chunk is in a file
-  uint32_t file = 0;                 // index in the operation's files
-  uint64_t offset = 0;               // in that file
-  std::vector<Digest> digests = {};  // of each block of kHashBlock; what has to come back
-  bool stored = false;               // all bytes have arrived at their place, and are hashed
+  Bytes bytes;                               // sum of its extents
+  Digest digest = {};                        // of these bytes; what has to come back
+  HostBlock host = {};                       // its place in host memory, or empty
+  uint32_t take = 0;                         // blocks with the same lie in one piece of host memory
+  std::optional<FileSpace::Part> file = {};  // its place in the operation's files
+  uint64_t pattern[2] = {};                  // of a filled one
+  // Where the bytes are, all of them and hashed. None: nowhere yet but in HBM.
+  bool in_host = false;
+  bool in_file = false;
+  bool filled = false;  // they are nothing but `pattern`
+
+  bool stored() const { return in_host || in_file || filled; }
 };
 
-// Its stored chunks stand in the ledger for as long as it lives.
+// Its stored bytes stand in the ledger for as long as it lives.
 class RangeBacking final : public Backing {
  public:
   explicit RangeBacking(LedgerWriter& ledger) : ledger_(ledger) {}  // which outlives it
   ~RangeBacking() override;
 
   std::vector<Extent> extents;
-  std::vector<Chunk> chunks;
+  std::vector<Block> blocks;  // by address
+  uint64_t files_number = 0;  // of the evict that the files belong to
+  uint32_t last_take = 0;     // see Block::take
 
-  std::span<const Extent> ExtentsOf(const Chunk& chunk) const {
-    return std::span(extents).subspan(chunk.first_extent, chunk.extent_count);
+  std::span<const Extent> ExtentsOf(const Block& block) const {
+    return std::span(extents).subspan(block.first_extent, block.extent_count);
   }
-  void Stored(Chunk& chunk);
+  // The window that a block lies in, as an offset in `range`.
+  Bytes WindowOf(const Range& range, const Block& block) const;
+
+  // The bytes of a block have arrived, or are known to be a pattern, which gives its host memory
+  // back.
+  void InHost(Block& block);
+  void InFile(Block& block);
+  void Fill(Block& block, const uint64_t pattern[2]);
+  // They are about to change in their places, which stay its own.
+  void Forget(Block& block);
+  void LeaveHost(Block& block);
+  void LeaveFile(Block& block);
+  // The block with its places and what is known of it, out of this backing.
+  Block Take(Block& block);
+  // Enters it in this one; `block` has its extents.
+  void Give(Block& block, Block&& with);
+
+  // Whether the bytes are in HBM too, and only kept: then the ledger counts them as retained, and
+  // places without bytes are given back.
+  void Retain(bool retained);
+  bool in_host_memory() const override { return host_bytes_ != 0; }
   // What the ledger says of a range that is out: the slowest place that holds a part of it.
   wire::Place place() const;
 
  private:
+  void Count(const Block& block, int sign);
+
   LedgerWriter& ledger_;
+  Bytes host_bytes_ = 0;
+  Bytes disk_bytes_ = 0;
+  bool retained_ = false;
 };
 
 // Walks the live extents of a range and cuts off what comes next.
-class ChunkCutter {
+class BlockCutter {
  public:
-  explicit ChunkCutter(const Range& range) : range_(range) {}
+  explicit BlockCutter(const Range& range) : range_(range) {}
 
   bool done() const { return extent_ == range_.extents.size(); }
-  // The most that the next chunk can have: live bytes up to the piece's end. 0 when done.
-  Bytes Next() const;
-  // Adds a chunk of `bytes`, at most Next() and a multiple of 4096, to `backing`; its place is to
-  // be filled in.
-  Chunk& Cut(RangeBacking& backing, Bytes bytes);
+  // Of what comes next: the offset of its window, and the live bytes up to the window's end. Not
+  // when done.
+  Bytes window();
+  Bytes Next();
+  // Adds a block of `bytes`, at most Next() and a multiple of 4096, to `backing`.
+  Block& Cut(RangeBacking& backing, Bytes bytes);
 
  private:
   Bytes offset() const { return range_.extents[extent_].offset + taken_; }
+  const Piece& piece();
 
   const Range& range_;
   size_t extent_ = 0;  // the first that is not wholly cut
   Bytes taken_ = 0;    // of that one
   uint32_t piece_ = 0;
 };
+
+// Whether the bytes of `second`, which comes after `first`, follow it also in the place where they
+// are: in one piece of host memory, in a file, or as the same pattern.
+bool AreNeighbours(const Block& first, const Block& second);
+// The extents of `count` blocks, those that lie side by side as one.
+std::vector<Extent> Merged(const RangeBacking& backing, size_t first, size_t count);
+
+// Makes two blocks of blocks[index], the first of `bytes` bytes; it has no place yet.
+void SplitBlock(RangeBacking& backing, size_t index, Bytes bytes);
 
 // Live bytes of each piece of a range.
 std::vector<Bytes> LiveBytesByPiece(const Range& range);

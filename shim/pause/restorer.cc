@@ -10,6 +10,12 @@
 #include "shim/cuda/scoped_context.h"
 
 namespace parkade::shim {
+namespace {
+
+constexpr Bytes kMostRun = 32_MiB;
+constexpr Bytes kMostFill = GpuHash::kMostBlocks * kHashBlock;
+
+}  // namespace
 
 Restorer::Restorer(MoveTools& tools, CUcontext context, std::vector<RangeReturn*> returns,
                    Bytes stage_bytes)
@@ -30,6 +36,7 @@ Result<void> Restorer::Run() {
   Result<void> result = lane_.Open(tools_.shelves.lanes);
   timeline_.Ended("open lane");
   if (result.ok()) gpu_hash_ = OpenGpuHash(tools_);
+  hashed_on_gpu_ = gpu_hash_ != nullptr;
   timeline_.Ended("open hash");
   if (result.ok()) result = RunUntilIdle();
   if (!result.ok()) tools_.stop.store(true, std::memory_order_relaxed);
@@ -89,28 +96,33 @@ Result<void> Restorer::RunUntilIdle() {
 }
 
 Result<Restorer::Step> Restorer::StartNext() {
-  const Chunk* chunk = nullptr;
-  while (chunk == nullptr) {
+  const Block* block = nullptr;
+  while (block == nullptr) {
     if (next_return_ == returns_.size()) return Step::kNoMore;
     if (!range_mapped_) {
       if (auto r = MapRange(*returns_[next_return_]); !r.ok()) return r.error();
     }
-    chunk = NextChunk();
-    if (Incoming* awaited = chunk != nullptr ? Awaited(*chunk) : nullptr) {
+    block = NextBlock();
+    if (Incoming* awaited = block != nullptr ? Awaited(*block) : nullptr) {
       auto step = BringPiece(*awaited);
       if (!step.ok() || *step == Step::kMustWait) return step;
     }
-    if (chunk != nullptr) break;
+    if (block != nullptr) break;
     auto step = BringRest();
     if (!step.ok() || *step == Step::kMustWait) return step;
     ++next_return_;
     range_mapped_ = false;
   }
   if (Full()) return Step::kMustWait;
-  if (!chunk->host) return StartRead(*chunk);
-  if (StagesHost(*chunk)) return StartFromPageable(*chunk);
-  const uint32_t job = AddJob(*chunk, kNoBlock);
-  if (!jobs_[job].on_gpu) Verify(job, chunk->host.memory(), nullptr);
+  if (block->filled) {
+    if (auto r = StartFill(); !r.ok()) return r.error();
+    return Step::kStarted;
+  }
+  if (!block->in_host) return StartRead();
+  if (StagesHost(*block)) return StartFromPageable();
+  const char* const memory = block->host.memory();
+  const uint32_t job = AddJob(kMostRun, kNoBlock);
+  if (!jobs_[job].on_gpu) Verify(job, memory, nullptr);
   if (auto r = Launch(job); !r.ok()) return r.error();
   return Step::kStarted;
 }
@@ -132,7 +144,7 @@ Result<void> Restorer::MapRange(RangeReturn& returning) {
   }
   timeline_.Ended("map");
   range_mapped_ = true;
-  next_chunk_ = 0;
+  next_block_ = 0;
   return {};
 }
 
@@ -147,43 +159,73 @@ Result<void> Restorer::Map(const Range& range, Incoming& incoming) {
   return {};
 }
 
-// The next chunk of the present range whose piece is coming back; stays there until it is started.
-const Chunk* Restorer::NextChunk() {
+const Block* Restorer::NextBlock() {
   const auto* backing =
       static_cast<const RangeBacking*>(returns_[next_return_]->range->backing.get());
   if (backing == nullptr) return nullptr;
-  for (; next_chunk_ < backing->chunks.size(); ++next_chunk_) {
-    const Chunk& chunk = backing->chunks[next_chunk_];
-    if (incoming_[chunk.piece]) return &chunk;
+  for (; next_block_ < backing->blocks.size(); ++next_block_) {
+    const Block& block = backing->blocks[next_block_];
+    if (incoming_[block.piece]) return &block;
   }
   return nullptr;
 }
 
-Result<Restorer::Step> Restorer::StartRead(const Chunk& chunk) {
+const RangeBacking& Restorer::BackingOf(const Job& job) {
+  return static_cast<const RangeBacking&>(*job.range->backing);
+}
+
+uint32_t Restorer::AddJob(Bytes most, uint32_t stage) {
+  Job job{returns_[next_return_]->range, next_block_, 0, 0, stage, gpu_hash_ != nullptr, 0};
+  const std::vector<Block>& blocks = BackingOf(job).blocks;
+  size_t parts = 0;
+  for (size_t i = next_block_; i < blocks.size() && job.count < GpuHash::kMostBlocks; ++i) {
+    parts += blocks[i].extent_count;
+    if (job.count != 0 && (job.bytes + blocks[i].bytes > most || parts > GpuHash::kMostParts ||
+                           !AreNeighbours(blocks[i - 1], blocks[i]))) {
+      break;
+    }
+    job.bytes += blocks[i].bytes;
+    ++job.count;
+  }
+  next_block_ += job.count;
+  jobs_.push_back(job);
+  return uint32_t(jobs_.size() - 1);
+}
+
+// Without a kernel nothing verifies a fill: nothing but its 16 bytes was stored.
+Result<void> Restorer::StartFill() {
+  const uint32_t number = AddJob(kMostFill, kNoBlock);
+  const Job& job = jobs_[number];
+  const auto extents = Merged(BackingOf(job), job.first, job.count);
+  if (auto r = lane_.QueueFill(job.range->base, extents, FirstOf(job).pattern); !r.ok()) return r;
+  copying_.push_back(number);
+  return VerifyOnGpu(number);
+}
+
+Result<Restorer::Step> Restorer::StartRead() {
   if (auto r = OpenDisk(); !r.ok()) return r.error();
   if (!blocks_->has_free()) return Step::kMustWait;
-  const uint32_t block = blocks_->TakeBlock();
-  reading_[block] = AddJob(chunk, block);
-  if (auto r = disk_->Read(block, {chunk.file, chunk.offset, chunk.bytes}); !r.ok()) {
-    return r.error();
-  }
+  const uint32_t stage = blocks_->TakeBlock();
+  const Job& job = jobs_[reading_[stage] = AddJob(blocks_->block_bytes(), stage)];
+  const FileSpace::Part& file = *FirstOf(job).file;
+  if (auto r = disk_->Read(stage, {file.file, file.offset, job.bytes}); !r.ok()) return r.error();
   return Step::kStarted;
 }
 
-Result<Restorer::Step> Restorer::StartFromPageable(const Chunk& chunk) {
+Result<Restorer::Step> Restorer::StartFromPageable() {
   if (!blocks_->has_free()) return Step::kMustWait;
-  const uint32_t block = blocks_->TakeBlock();
-  const uint32_t job = AddJob(chunk, block);
+  const uint32_t stage = blocks_->TakeBlock();
+  const uint32_t job = AddJob(blocks_->block_bytes(), stage);
   jobs_[job].on_gpu = false;  // the crew touches every byte anyway
-  Verify(job, chunk.host.memory(), blocks_->memory(block));
+  Verify(job, FirstOf(jobs_[job]).host.memory(), blocks_->memory(stage));
   return Step::kStarted;
 }
 
 Result<void> Restorer::OpenDisk() {
   if (disk_ != nullptr) return {};
   if (blocks_ == nullptr) {
-    auto blocks = StageBlocks::Make(tools_.pool, stage_bytes_,
-                                    {tools_.files.setting().block, LargestInFiles()});
+    auto blocks =
+        StageBlocks::Make(tools_.pool, stage_bytes_, {tools_.files.setting().block, kHashBlock});
     if (!blocks.ok()) return blocks.error();
     blocks_ = std::move(*blocks);
   }
@@ -193,53 +235,50 @@ Result<void> Restorer::OpenDisk() {
   return {};
 }
 
-// A stage's blocks may be smaller now than they were when chunks left with fewer GPUs.
-Bytes Restorer::LargestInFiles() const {
-  Bytes largest = 0;
-  for (const RangeReturn* returning : returns_) {
-    const auto* backing = static_cast<const RangeBacking*>(returning->range->backing.get());
-    if (backing == nullptr) continue;
-    for (const Chunk& chunk : backing->chunks) {
-      if (!chunk.host) largest = std::max(largest, chunk.bytes);
-    }
-  }
-  return largest;
-}
-
-// Whether a chunk in host memory comes in through pinned memory, as Evictor::StagesHost.
-bool Restorer::StagesHost(const Chunk& chunk) {
-  if (chunk.host.pinned()) return false;
+// Whether a block in host memory comes in through pinned memory, as Evictor::StagesHost.
+bool Restorer::StagesHost(const Block& block) {
+  if (block.host.pinned()) return false;
   if (blocks_ == nullptr) {
     const Bytes bytes = std::min(stage_bytes_, kHostStage);
-    auto blocks = StageBlocks::Make(tools_.pool, bytes, {.least = LargestInFiles()});
+    auto blocks = StageBlocks::Make(tools_.pool, bytes, {.least = kHashBlock});
     if (!blocks.ok()) return false;
     blocks_ = std::move(*blocks);
   }
-  return blocks_->pinned() && chunk.bytes <= blocks_->block_bytes();
+  return blocks_->pinned();
 }
 
-uint32_t Restorer::AddJob(const Chunk& chunk, uint32_t block) {
-  const bool on_gpu = gpu_hash_ != nullptr && GpuHash::Takes(chunk.extent_count);
-  jobs_.push_back({&chunk, returns_[next_return_]->range, block, on_gpu});
-  ++next_chunk_;
-  return uint32_t(jobs_.size() - 1);
-}
-
-void Restorer::Verify(uint32_t job, const char* from, char* to) {
-  const Chunk& chunk = *jobs_[job].chunk;
-  hashes_.Start({from, to, chunk.bytes, nullptr, chunk.digests.data(), job});
+void Restorer::Verify(uint32_t number, const char* from, char* to) {
+  Job& job = jobs_[number];
+  job.unverified = job.count;
+  for (uint32_t i = 0; i < job.count; ++i) {
+    const Block& block = BackingOf(job).blocks[job.first + i];
+    const uint64_t tag = uint64_t(number) << 32 | i;
+    hashes_.Start({from, to, block.bytes, nullptr, &block.digest, tag});
+    from += block.bytes;
+    if (to != nullptr) to += block.bytes;
+  }
 }
 
 Result<void> Restorer::Launch(uint32_t number) {
   const Job& job = jobs_[number];
-  const auto& backing = static_cast<const RangeBacking&>(*job.range->backing);
-  char* const memory =
-      job.block != kNoBlock ? blocks_->memory(job.block) : job.chunk->host.memory();
-  const auto extents = backing.ExtentsOf(*job.chunk);
-  if (auto r = lane_.Queue(job.range->base, extents, memory); !r.ok()) return r;
+  const char* const memory =
+      job.stage != kNoBlock ? blocks_->memory(job.stage) : FirstOf(job).host.memory();
+  const auto extents = Merged(BackingOf(job), job.first, job.count);
+  if (auto r = lane_.Queue(job.range->base, extents, const_cast<char*>(memory)); !r.ok()) return r;
   copying_.push_back(number);
+  return job.on_gpu ? VerifyOnGpu(number) : Result<void>();
+}
+
+// Once what is queued last in the lane has come in.
+Result<void> Restorer::VerifyOnGpu(uint32_t number) {
+  const Job& job = jobs_[number];
   if (!job.on_gpu) return {};
-  if (auto r = gpu_hash_->Queue(job.range->base, extents, lane_.last()); !r.ok()) return r;
+  const RangeBacking& backing = BackingOf(job);
+  std::vector<GpuHash::Block> blocks;
+  for (uint32_t i = 0; i < job.count; ++i) {
+    blocks.push_back({job.range->base, backing.ExtentsOf(backing.blocks[job.first + i])});
+  }
+  if (auto r = gpu_hash_->Queue(blocks, lane_.last()); !r.ok()) return r;
   verifying_.push_back(number);
   return {};
 }
@@ -250,18 +289,20 @@ Result<void> Restorer::FinishCopy() {
   timeline_.Ended(moved_.host == 0 ? "first copy" : "copies");
   const Job& job = jobs_[copying_.front()];
   copying_.pop_front();
-  (job.chunk->host ? moved_.host : moved_.disk) += job.chunk->bytes;
-  tools_.ledger.AddMoved(job.chunk->bytes);
-  if (job.block != kNoBlock) blocks_->GiveBlock(job.block);
+  const Block& first = FirstOf(job);
+  (first.filled ? moved_.elided : first.in_host ? moved_.host : moved_.disk) += job.bytes;
+  tools_.ledger.AddMoved(job.bytes);
+  if (job.stage != kNoBlock) blocks_->GiveBlock(job.stage);
   return {};
 }
 
 Result<void> Restorer::FinishHashes(Patience patience) {
   while (const auto done = hashes_.Next(patience)) {
     patience = Patience::kLook;
-    const Job& job = jobs_[done->tag];
-    if (done->wrong) return Corrupt(job, *done->wrong);
-    if (job.block != kNoBlock) ready_.push_back(uint32_t(done->tag));
+    const auto number = uint32_t(done->tag >> 32);
+    Job& job = jobs_[number];
+    if (done->wrong) return Corrupt(job, uint32_t(done->tag));
+    if (--job.unverified == 0 && job.stage != kNoBlock) ready_.push_back(number);
   }
   return {};
 }
@@ -272,14 +313,14 @@ Result<void> Restorer::FinishReads(Patience patience) {
     if (!done.ok()) return done.error();
     if (!done->has_value()) return {};
     patience = Patience::kLook;
-    const uint32_t block = (*done)->block;
-    const uint32_t number = reading_[block];
+    const uint32_t stage = (*done)->block;
+    const uint32_t number = reading_[stage];
     if (!(*done)->result.ok()) return Unread(jobs_[number], (*done)->result.error());
     if (jobs_[number].on_gpu) {
       ready_.push_back(number);
       continue;
     }
-    Verify(number, blocks_->memory(block), nullptr);
+    Verify(number, blocks_->memory(stage), nullptr);
   }
   return {};
 }
@@ -288,13 +329,14 @@ Result<void> Restorer::FinishVerifying(Patience patience) {
   while (!verifying_.empty()) {
     if (patience == Patience::kLook && !gpu_hash_->OldestIsDone()) return {};
     patience = Patience::kLook;
-    const auto digests = gpu_hash_->WaitOldest();
-    if (!digests.ok()) return digests.error();
+    const auto found = gpu_hash_->WaitOldest();
+    if (!found.ok()) return found.error();
     const Job& job = jobs_[verifying_.front()];
     verifying_.pop_front();
-    const auto [found, wanted] =
-        std::mismatch(digests->begin(), digests->end(), job.chunk->digests.begin());
-    if (found != digests->end()) return Corrupt(job, size_t(found - digests->begin()));
+    for (size_t i = 0; i < found->size(); ++i) {
+      const Digest& wanted = BackingOf(job).blocks[job.first + i].digest;
+      if (DigestOf((*found)[i]) != wanted) return Corrupt(job, i);
+    }
   }
   return {};
 }
@@ -306,27 +348,22 @@ Error Restorer::Unread(const Job& job, const Error& cause) const {
   return e;
 }
 
-Error Restorer::Corrupt(const Job& job, size_t block) const {
-  const Bytes at = block * kHashBlock;
-  const Bytes bytes = std::min(kHashBlock, job.chunk->bytes - at);
+Error Restorer::Corrupt(const Job& job, size_t index) const {
+  const Block& block = BackingOf(job).blocks[job.first + index];
   char place[64] = "host memory";
-  if (!job.chunk->host) {
-    snprintf(place, sizeof place, "file %u at %llu", job.chunk->file,
-             (unsigned long long)(job.chunk->offset + at));
+  if (!block.in_host && block.file) {
+    snprintf(place, sizeof place, "file %u at %llu", block.file->file,
+             (unsigned long long)block.file->offset);
   }
   return MakeError(Code::kDataLoss, "BACKUP_CORRUPT",
                    "the backup of 0x%llx on device %d is not what was stored: %llu bytes in %s",
-                   (unsigned long long)AddressOf(job, at), job.range->device,
-                   (unsigned long long)bytes, place);
+                   (unsigned long long)AddressOf(job, index), job.range->device,
+                   (unsigned long long)block.bytes, place);
 }
 
-CUdeviceptr Restorer::AddressOf(const Job& job, Bytes at) const {
-  const auto& backing = static_cast<const RangeBacking&>(*job.range->backing);
-  for (const Extent& extent : backing.ExtentsOf(*job.chunk)) {
-    if (at < extent.bytes) return job.range->base + extent.offset + at;
-    at -= extent.bytes;
-  }
-  return job.range->base;
+CUdeviceptr Restorer::AddressOf(const Job& job, size_t index) {
+  const RangeBacking& backing = BackingOf(job);
+  return job.range->base + backing.ExtentsOf(backing.blocks[job.first + index]).front().offset;
 }
 
 }  // namespace parkade::shim

@@ -1,10 +1,11 @@
-// Restorer: brings the ranges of one context back into HBM, chunk by chunk, on one thread.
+// Restorer: brings the ranges of one context back into HBM, block by block, on one thread.
 //
-// Maps a range when its first chunk is about to come in, while the chunks of earlier ranges are
-// still being copied. Every chunk is hashed again: by the GPU once it is in HBM; else by the crew,
-// what comes through a stage before it is copied in, what lies in pinned memory at the same time.
-// It creates handles only where they have to wait for room (MoveTools::room), piece by piece, and
-// undoes nothing (mover.h does that).
+// Maps a range when its first block is about to come in, while the blocks of earlier ranges are
+// still being copied. Neighbours whose places are neighbours too come in one run; what is one
+// pattern is filled in HBM. Every block is hashed again: by the GPU once it is in HBM; else by the
+// crew, what comes through a stage before it is copied in, what lies in pinned memory at the same
+// time. It creates handles only where they have to wait for room (MoveTools::room), piece by piece,
+// and undoes nothing (mover.h does that).
 #pragma once
 
 #include <deque>
@@ -46,13 +47,20 @@ class Restorer {
   Result<void> Run();
 
   const MovedBytes& moved() const { return moved_; }
+  // Whether the GPU hashes in this context, as it will have to at the next evict for bytes to stay
+  // where they are.
+  bool hashed_on_gpu() const { return hashed_on_gpu_; }
 
  private:
+  // Blocks that come in one go, and the staging block that they come through, if any.
   struct Job {
-    const Chunk* chunk;
     Range* range;
-    uint32_t block;
-    bool on_gpu;  // verified there, once it has come in
+    uint32_t first;  // of its backing's blocks
+    uint32_t count;
+    Bytes bytes;
+    uint32_t stage;
+    bool on_gpu;          // verified there, once they have come in
+    uint32_t unverified;  // blocks that the crew has not done yet
   };
   static constexpr uint32_t kNoBlock = UINT32_MAX;
   enum class Step { kStarted, kMustWait, kNoMore };
@@ -64,20 +72,24 @@ class Restorer {
   // In turn: creates and maps one piece. kMustWait: there is no room for it yet; kNoMore: it is
   // there.
   Result<Step> BringPiece(Incoming& incoming);
-  // The pieces of the present range that no chunk belongs to.
+  // The pieces of the present range that no block belongs to.
   Result<Step> BringRest();
   Result<void> WaitForRoom();
-  // In turn: the piece of the chunk, if it is not there yet; else null.
-  Incoming* Awaited(const Chunk& chunk);
-  const Chunk* NextChunk();
-  Result<Step> StartRead(const Chunk& chunk);
-  Result<Step> StartFromPageable(const Chunk& chunk);
+  // In turn: the piece of the block, if it is not there yet; else null.
+  Incoming* Awaited(const Block& block);
+  // The next block of the present range whose piece is coming back, or null; stays there until it
+  // is started.
+  const Block* NextBlock();
+  Result<void> StartFill();
+  Result<Step> StartRead();
+  Result<Step> StartFromPageable();
   Result<void> OpenDisk();
-  Bytes LargestInFiles() const;
-  bool StagesHost(const Chunk& chunk);
-  uint32_t AddJob(const Chunk& chunk, uint32_t block);
+  bool StagesHost(const Block& block);
+  // With the next block and its neighbours, `most` bytes and as many as the GPU hashes at once.
+  uint32_t AddJob(Bytes most, uint32_t stage);
   void Verify(uint32_t job, const char* from, char* to);
   Result<void> Launch(uint32_t job);
+  Result<void> VerifyOnGpu(uint32_t job);
   Result<void> FinishCopy();
   Result<void> FinishHashes(Patience patience);
   Result<void> FinishReads(Patience patience);
@@ -85,7 +97,9 @@ class Restorer {
   bool Full() const { return lane_.full() || (gpu_hash_ != nullptr && gpu_hash_->full()); }
   Error Corrupt(const Job& job, size_t block) const;
   Error Unread(const Job& job, const Error& cause) const;
-  CUdeviceptr AddressOf(const Job& job, Bytes at) const;
+  static const RangeBacking& BackingOf(const Job& job);
+  static const Block& FirstOf(const Job& job) { return BackingOf(job).blocks[job.first]; }
+  static CUdeviceptr AddressOf(const Job& job, size_t block);
 
   MoveTools& tools_;
   const CUcontext context_;
@@ -103,8 +117,9 @@ class Restorer {
   std::deque<uint32_t> copying_;    // in the lane, oldest first
   std::deque<uint32_t> verifying_;  // on the GPU, oldest first
 
+  bool hashed_on_gpu_ = false;
   size_t next_return_ = 0;
-  size_t next_chunk_ = 0;
+  uint32_t next_block_ = 0;
   bool range_mapped_ = false;
   std::vector<bool> incoming_;  // by piece of that range
   // In turn: the piece that waits for room, and since when the driver has none where there should

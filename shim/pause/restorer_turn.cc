@@ -16,10 +16,10 @@ constexpr uint64_t kNoRoomMs = 120'000;
 
 }  // namespace
 
-Incoming* Restorer::Awaited(const Chunk& chunk) {
+Incoming* Restorer::Awaited(const Block& block) {
   if (tools_.room == nullptr) return nullptr;
   for (Incoming& incoming : returns_[next_return_]->pieces) {
-    if (incoming.piece == chunk.piece && !incoming.mapped) return &incoming;
+    if (incoming.piece == block.piece && !incoming.mapped) return &incoming;
   }
   return nullptr;
 }

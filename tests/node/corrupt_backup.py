@@ -29,6 +29,7 @@ def change(data, offset):
 
 
 def run(node):
+    node.env["PARKADE_ELISION"] = "off"  # every byte is to move, also one that has not changed
     node.start_daemon()
     app = node.stepper("--buffers", 4, "--bytes", "40M,1,3M,33M")
     neighbour = node.stepper("--buffers", 2, "--bytes", "34M")

@@ -13,6 +13,7 @@ def look(app):
 
 
 def run(node):
+    node.env["PARKADE_ELISION"] = "off"  # every byte is to move, also one that has not changed
     node.start_daemon()
     app = node.start(harness.BUILD / "bin/edge_calls", "--watch").ready()
     harness.wait_for("the daemon lists it", lambda: node.state(app.pid) == "running")

@@ -10,6 +10,7 @@ BYTES = 43 << 20  # of both buffers
 
 
 def run(node):
+    node.env["PARKADE_ELISION"] = "off"  # every byte is to move, also one that has not changed
     node.start_daemon()
     app = node.start(sys.executable, PROGRAM)
     harness.equal(app.line(), "ready", "first line of the program")

@@ -17,6 +17,7 @@ def tell(app, line, wanted):
 
 
 def run(node):
+    node.env["PARKADE_ELISION"] = "off"  # every byte is to move, also one that has not changed
     python_package.load()
     node.start_daemon()
     environment = {"PYTHONPATH": str(harness.BUILD / "python")}

@@ -30,6 +30,7 @@ def refusals(node, app):
 
 
 def run(node):
+    node.env["PARKADE_ELISION"] = "off"  # every byte is to move, also one that has not changed
     node.start_daemon()
     app = node.stepper("--buffers", 4, "--bytes", "64M,1,33M", env=footprint.ONE_ARENA)
     app.step()

@@ -52,12 +52,25 @@ void SpinMs(const Launch&, uint32_t ms) {
   nanosleep(&time, nullptr);
 }
 
-void HashOnGpu(const Launch& launch, const HashPart* parts, uint32_t count, uint64_t bytes,
-               Digest* digests) {
-  if (!launch.Touch(parts, count * sizeof *parts)) return;
-  if (!launch.Touch(digests, HashBlocksIn(bytes) * sizeof *digests)) return;
-  HashBlocks(parts, count, bytes, digests,
+// Each block of the grid reads what is its own.
+void HashOnGpu(const Launch& launch, const HashPart* parts, const HashBlockParts* blocks,
+               HashedBlock* results) {
+  const size_t count = launch.shape().grid[0];
+  if (!launch.Touch(blocks, count * sizeof *blocks)) return;
+  if (!launch.Touch(parts, (blocks[count - 1].first + blocks[count - 1].count) * sizeof *parts)) {
+    return;
+  }
+  if (!launch.Touch(results, count * sizeof *results)) return;
+  HashBlocks(parts, blocks, results, count,
              [&launch](const char* from, Bytes part) { return launch.Touch(from, part); });
+}
+
+void CompareOnGpu(const Launch& launch, const ComparePart* parts, uint32_t* differs) {
+  const size_t count = launch.shape().grid[0];
+  if (!launch.Touch(parts, count * sizeof *parts)) return;
+  if (!launch.Touch(differs, (parts[count - 1].block + 1) * sizeof *differs)) return;
+  CompareBlocks(parts, differs, count,
+                [&launch](const char* from, Bytes part) { return launch.Touch(from, part); });
 }
 
 struct Named {
@@ -65,10 +78,14 @@ struct Named {
   SimKernel kernel;
 };
 constexpr Named kBuiltin[] = {
-    {"fill_words", HostKernel<&FillWords>()},          {"add_words", HostKernel<&AddWords>()},
-    {"verify_words", HostKernel<&VerifyWords>()},      {"axpy", HostKernel<&Axpy>()},
-    {"checksum_words", HostKernel<&Checksum>()},       {"spin_ms", HostKernel<&SpinMs>()},
+    {"fill_words", HostKernel<&FillWords>()},
+    {"add_words", HostKernel<&AddWords>()},
+    {"verify_words", HostKernel<&VerifyWords>()},
+    {"axpy", HostKernel<&Axpy>()},
+    {"checksum_words", HostKernel<&Checksum>()},
+    {"spin_ms", HostKernel<&SpinMs>()},
     {"parkade_hash_blocks", HostKernel<&HashOnGpu>()},
+    {"parkade_compare_blocks", HostKernel<&CompareOnGpu>()},
 };
 
 }  // namespace

@@ -166,6 +166,7 @@ v1::Process MakeProcess(int32_t pid, v1::ProcessState state) {
   process.set_host_backup_bytes(2_GiB);
   process.set_disk_backup_bytes(3_MiB);
   process.set_host_pool_bytes(4_GiB);
+  process.set_host_retained_bytes(1_GiB);
   process.set_allocation_count(12);
   process.set_shim_version("0.1.0");
   return process;

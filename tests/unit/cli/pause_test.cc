@@ -55,16 +55,17 @@ TEST_CASE("pause sends what was asked for") {
 
 TEST_CASE("pause says how the gate closes and who asks") {
   FakeControl daemon;
-  REQUIRE(
-      RunCli({"pause", "1", "--gate", "closed", "--gated-work", "fail", "--gated-allocations",
-              "pass", "--on-exported", "refuse", "--epoch", "18446744073709551615", daemon.flag()})
-          .exit_code == 0);
+  REQUIRE(RunCli({"pause", "1", "--gate", "closed", "--gated-work", "fail", "--gated-allocations",
+                  "pass", "--on-exported", "refuse", "--elision", "bytes", "--epoch",
+                  "18446744073709551615", daemon.flag()})
+              .exit_code == 0);
   const v1::PauseRequest& r = daemon.pause_request;
   CHECK(r.epoch() == UINT64_MAX);
   CHECK(r.gate_mode() == v1::GATE_MODE_CLOSED);
   CHECK(r.gated_work() == v1::GATED_WORK_FAIL);
   CHECK(r.gated_allocations() == v1::GATED_ALLOCATIONS_PASS);
   CHECK(r.on_exported() == v1::ON_EXPORTED_REFUSE);
+  CHECK(r.elision() == v1::ELISION_BYTES);
   REQUIRE(RunCli({"pause", "1", "--gate", "open", daemon.flag()}).exit_code == 0);
   CHECK(daemon.pause_request.gate_mode() == v1::GATE_MODE_OPEN);
   CHECK(daemon.pause_request.gated_work() == v1::GATED_WORK_UNSPECIFIED);
@@ -89,16 +90,21 @@ TEST_CASE("pause prints bytes by tier, seconds by phase and the driver's memory"
         "4711     1.00 GiB    9.00 GiB  +8.00 GiB  8.00 GiB  GPU-aaaa\n");
 }
 
-TEST_CASE("what was discarded or kept is shown whenever there is any") {
+TEST_CASE("what needed no copy, was discarded or kept is shown whenever there is any") {
   FakeControl daemon;
   v1::TransitionResult result = MakeResult();
   result.set_discarded_bytes(3_GiB);
   *daemon.pause_answer.add_results() = result;
   const std::string out = RunCli({"pause", "4711", daemon.flag()}).out;
   CHECK(Has(out, "DISCARDED"));
+  CHECK_FALSE(Has(out, "ELIDED"));
   CHECK(Has(out, "3.00 GiB"));
   CHECK_FALSE(Has(out, "KEPT"));
   CHECK(Has(RunCli({"pause", "4711", "-o", "wide", daemon.flag()}).out, "RESIDUE"));
+  daemon.pause_answer.mutable_results(0)->set_elided_bytes(5_GiB);
+  const std::string elided = RunCli({"pause", "4711", daemon.flag()}).out;
+  CHECK(Has(elided, "ELIDED"));
+  CHECK(Has(elided, "5.00 GiB"));
 }
 
 TEST_CASE("pausing what is paused says already") {
@@ -119,7 +125,7 @@ TEST_CASE("pause -o json has every figure") {
   CHECK(nlohmann::json::parse(o.out) == nlohmann::json::parse(R"({
     "schema_version": 1,
     "results": [{"pid": 4711, "already": false, "state": "paused", "host_bytes": 8589934592,
-      "disk_bytes": 0, "discarded_bytes": 0, "kept_bytes": 0, "released_bytes": 8589934592,
+      "disk_bytes": 0, "elided_bytes": 0, "discarded_bytes": 0, "kept_bytes": 0, "released_bytes": 8589934592,
       "gate_seconds": 0.001, "drain_seconds": 0.02, "move_seconds": 0.2, "total_seconds": 0.25,
       "residue_bytes": null, "let_through": 0, "wait_seconds": 0.0,
       "gpus": [{"uuid": "GPU-aaaa", "free_before_bytes": 1073741824,

@@ -48,7 +48,8 @@ TEST_CASE("ps -o json has stable keys and sizes as numbers") {
       "job": "rl", "role": "actor", "cell": "", "rank": 3, "state": "running", "connected": true,
       "devices": [{"gpu_uuid": "GPU-aaaa", "ordinal": 0, "resident_bytes": 8589934592,
                    "requested_bytes": 7516192768, "foreign_bytes": 650117120, "foreign": []}],
-      "host_backup_bytes": 2147483648, "disk_backup_bytes": 3145728, "host_pool_bytes": 4294967296, "pinned_bytes": 0,
+      "host_backup_bytes": 2147483648, "disk_backup_bytes": 3145728, "host_pool_bytes": 4294967296,
+      "host_retained_bytes": 1073741824, "disk_retained_bytes": 0, "pinned_bytes": 0,
       "progress": null, "allocation_count": 12, "gated_threads": 0, "unhooked_names": 0,
       "scratch_dir": "", "shim_version": "0.1.0",
       "gate_mode": null, "epoch": 0}]})");

@@ -70,6 +70,7 @@ TEST_CASE("what a request says of gates, epochs and waiting arrives") {
   pause.set_gated_work(v1::GATED_WORK_FAIL);
   pause.set_gated_allocations(v1::GATED_ALLOCATIONS_PASS);
   pause.set_on_exported(v1::ON_EXPORTED_KEEP);
+  pause.set_elision(v1::ELISION_OFF);
   pause.set_epoch(UINT64_MAX);
   const auto order = Parse(pause);
   REQUIRE(order.ok());
@@ -77,6 +78,8 @@ TEST_CASE("what a request says of gates, epochs and waiting arrives") {
   CHECK(order->gate.work == wire::GatedWork::kFail);
   CHECK(order->gate.allocations == wire::GatedAllocations::kPass);
   CHECK(order->gate.exported == wire::OnExported::kKeep);
+  CHECK(order->elision == wire::Elision::kOff);
+  CHECK_FALSE(Parse(v1::PauseRequest())->elision);
   CHECK(order->epoch == UINT64_MAX);
   v1::ResumeRequest resume;
   resume.set_epoch(3);
@@ -118,6 +121,9 @@ TEST_CASE("what has no counterpart is refused") {
   CHECK(ReasonOf(Parse(in).status()) == "BAD_POLICY");
   in.Clear();
   in.set_gated_allocations(v1::GatedAllocations(3));
+  CHECK(ReasonOf(Parse(in).status()) == "BAD_POLICY");
+  in.Clear();
+  in.set_elision(v1::Elision(4));
   CHECK(ReasonOf(Parse(in).status()) == "BAD_POLICY");
   v1::ResumeRequest resume;
   resume.mutable_wait_timeout()->set_seconds(-1);

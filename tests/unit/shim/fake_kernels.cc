@@ -1,5 +1,7 @@
-// FakeDriver's one kernel, which hashes, and the pinned memory that it writes to.
+// FakeDriver's kernels, which hash and compare, and the pinned memory that they write to.
 #include <sys/mman.h>
+
+#include <cstring>
 
 #include "tests/sim/hash_twin.h"
 #include "tests/unit/shim/fake_state.h"
@@ -20,21 +22,29 @@ struct FakeKernelCalls {
     return fake->modules_.erase(module) == 1 ? CUDA_SUCCESS
                                              : fake->Mistake(CUDA_ERROR_INVALID_HANDLE);
   }
-  static CUresult ModuleGetFunction(CUfunction* out, CUmodule, const char*) {
+  static constexpr uintptr_t kHash = 1, kCompare = 2;
+  static CUresult ModuleGetFunction(CUfunction* out, CUmodule, const char* name) {
     MutexLock lock(fake->mu_);
     if (auto r = fake->Begin("cuModuleGetFunction"); r != CUDA_SUCCESS) return r;
-    *out = reinterpret_cast<CUfunction>(++fake->last_object_);
+    const bool compares = strcmp(name, "parkade_compare_blocks") == 0;
+    *out = reinterpret_cast<CUfunction>(compares ? kCompare : kHash);
     return CUDA_SUCCESS;
   }
-  static CUresult LaunchKernel(CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned,
-                               unsigned, unsigned, CUstream, void** arguments, void**) {
+  static CUresult LaunchKernel(CUfunction function, unsigned grid, unsigned, unsigned, unsigned,
+                               unsigned, unsigned, unsigned, CUstream, void** arguments, void**) {
     {
       MutexLock lock(fake->mu_);
       if (auto r = fake->Begin("cuLaunchKernel"); r != CUDA_SUCCESS) return r;
     }
-    sim::HashBlocks(*static_cast<HashPart**>(arguments[0]), *static_cast<unsigned*>(arguments[1]),
-                    *static_cast<unsigned long long*>(arguments[2]),
-                    *static_cast<Digest**>(arguments[3]), [](const char*, Bytes) { return true; });
+    const auto all = [](const char*, Bytes) { return true; };
+    if (reinterpret_cast<uintptr_t>(function) == kCompare) {
+      sim::CompareBlocks(*static_cast<ComparePart**>(arguments[0]),
+                         *static_cast<uint32_t**>(arguments[1]), grid, all);
+    } else {
+      sim::HashBlocks(*static_cast<HashPart**>(arguments[0]),
+                      *static_cast<HashBlockParts**>(arguments[1]),
+                      *static_cast<HashedBlock**>(arguments[2]), grid, all);
+    }
     return CUDA_SUCCESS;
   }
   static CUresult HostAlloc(void** out, size_t bytes, unsigned) {

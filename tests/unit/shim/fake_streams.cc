@@ -1,4 +1,5 @@
 // FakeDriver's copies, streams and events; all is done when the call returns.
+#include <algorithm>
 #include <cstring>
 
 #include "tests/unit/shim/fake_state.h"
@@ -41,6 +42,23 @@ struct FakeStreamCalls {
   }
   static CUresult MemcpyHtoD(CUdeviceptr to, const void* from, size_t bytes) {
     return MemcpyHtoDAsync(to, from, bytes, nullptr);
+  }
+
+  static CUresult MemcpyDtoDAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream) {
+    {
+      MutexLock lock(fake->mu_);
+      if (auto r = fake->Begin("cuMemcpyDtoDAsync"); r != CUDA_SUCCESS) return r;
+    }
+    memcpy(Address(to), Address(from), bytes);
+    return CUDA_SUCCESS;
+  }
+  static CUresult MemsetD32Async(CUdeviceptr to, unsigned value, size_t count, CUstream) {
+    {
+      MutexLock lock(fake->mu_);
+      if (auto r = fake->Begin("cuMemsetD32Async"); r != CUDA_SUCCESS) return r;
+    }
+    std::fill_n(static_cast<unsigned*>(Address(to)), count, value);
+    return CUDA_SUCCESS;
   }
 
   static CUresult StreamCreate(CUstream* out, unsigned) {
@@ -100,6 +118,8 @@ void FillStreamCalls(Driver& driver) {
   driver.memcpy_htod = FakeStreamCalls::MemcpyHtoD;
   driver.memcpy_dtoh_async = FakeStreamCalls::MemcpyDtoHAsync;
   driver.memcpy_htod_async = FakeStreamCalls::MemcpyHtoDAsync;
+  driver.memcpy_dtod_async = FakeStreamCalls::MemcpyDtoDAsync;
+  driver.memset_d32_async = FakeStreamCalls::MemsetD32Async;
   driver.stream_create = FakeStreamCalls::StreamCreate;
   driver.stream_destroy = FakeStreamCalls::StreamDestroy;
   driver.stream_synchronize = FakeStreamCalls::StreamSynchronize;

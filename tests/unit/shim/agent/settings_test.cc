@@ -25,6 +25,15 @@ bool Says(const std::string& text, const std::string& line) {
   return text.find(line + "\n") != std::string::npos;
 }
 
+TEST_CASE("what tells bytes that need not move is one of three ways") {
+  CHECK(Read({}).elision == wire::Elision::kHash);
+  CHECK(Read({{"PARKADE_ELISION", "bytes"}}).elision == wire::Elision::kBytes);
+  CHECK(Read({{"PARKADE_ELISION", "off"}}).elision == wire::Elision::kOff);
+  const Settings refused = Read({{"PARKADE_ELISION", "maybe"}});
+  CHECK(refused.elision == wire::Elision::kHash);
+  CHECK(refused.warnings.find("hash, bytes and off are known") != std::string::npos);
+}
+
 TEST_CASE("an empty environment gives defaults and says that they are defaults") {
   const Settings s = Read({});
   CHECK(s.socket_path == "/run/parkade/shim.sock");

@@ -14,6 +14,7 @@ class CountedBacking : public Backing {
  public:
   explicit CountedBacking(int& live) : live_(live) { ++live_; }
   ~CountedBacking() override { --live_; }
+  bool in_host_memory() const override { return true; }
 
  private:
   int& live_;

@@ -83,6 +83,7 @@ TEST_CASE("access is set over several mappings at once, and one record lists eac
 struct Kept : Backing {
   explicit Kept(int& live) : live_(live) { ++live_; }
   ~Kept() override { --live_; }
+  bool in_host_memory() const override { return true; }
   int& live_;
 };
 

@@ -69,7 +69,7 @@ void RequireResumes(ParkedProcess& p) {
   REQUIRE(p.Runs());
   REQUIRE(Out(p) == 0);
   REQUIRE(p.BytesRight());
-  REQUIRE(p.pool.used() == 0);
+  REQUIRE(p.OnlyKept());
   REQUIRE(p.fake.mistakes() == 0);
 }
 
@@ -93,7 +93,7 @@ TEST_CASE("what has arrived runs after a resume, and its backups go then") {
     CHECK(p->Resume().result.ok());
     CHECK(p->Runs());
     CHECK(p->BytesRight());
-    CHECK(p->pool.used() == 0);
+    CHECK(p->OnlyKept());
     CHECK(Shifted(*p) == 0);
     CHECK(p->freezer.Arrive(9, 1).already);
   }
@@ -124,7 +124,7 @@ TEST_CASE("memory that the application frees meanwhile is gone either way") {
     }
     CHECK(p->Runs());
     CHECK(p->BytesRight());
-    CHECK(p->pool.used() == 0);
+    CHECK(p->OnlyKept());
   }
 }
 

@@ -49,7 +49,7 @@ void RequireResumes(ParkedProcess& p) {
   REQUIRE(p.Resume().result.ok());
   REQUIRE(p.Runs());
   REQUIRE(p.BytesRight());
-  REQUIRE(p.pool.used() == 0);
+  REQUIRE(p.OnlyKept());
   REQUIRE(p.fake.mistakes() == 0);
   const auto ledger = LedgerOf(p);
   REQUIRE(ledger.disk_backup_bytes == 0);

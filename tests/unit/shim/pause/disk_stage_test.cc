@@ -8,10 +8,11 @@ namespace {
 
 using wire::Policy;
 
-constexpr Bytes kBlock = 256_KiB;
+constexpr Bytes kBlock = 2_MiB;
 
-EvictionPlan Plan(uint32_t depth, Bytes chunk_bytes = 16_MiB) {
+EvictionPlan Plan(uint32_t depth, Bytes chunk_bytes = 64_MiB) {
   EvictionPlan plan;
+  plan.elision = wire::Elision::kOff;
   plan.chunk_bytes = chunk_bytes;
   plan.disk = {kBlock, depth, false};
   return plan;
@@ -25,7 +26,7 @@ void RequireRoundTrip(ParkedProcess& p, const EvictionPlan& plan) {
 }
 
 TEST_CASE("the disk has its depth of requests, out and in, until the last few") {
-  for (const uint32_t depth : {1u, 3u, 16u}) {
+  for (const uint32_t depth : {1u, 3u, 8u}) {
     INFO(depth << " deep");
     ParkedProcess p;
     p.files_in_memory = true;
@@ -51,7 +52,7 @@ TEST_CASE("a small stage keeps the disk as busy as its blocks allow") {
   RequireRoundTrip(p, Plan(64, 4 * kBlock));
   CHECK(FaultyEngine::plan.deepest <= 4);
   CHECK(FaultyEngine::plan.deepest >= 2);
-  CHECK(p.pool.held() <= 4 * 2_MiB);
+  CHECK(p.pool.held() <= 4 * kBlock);
 }
 
 TEST_CASE("a stage takes no more memory than was made for it, however large its blocks should be") {

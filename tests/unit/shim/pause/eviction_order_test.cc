@@ -5,7 +5,6 @@
 #include <memory>
 
 #include "common/text.h"
-#include "shim/pause/range_backing.h"
 
 namespace parkade::shim {
 namespace {
@@ -74,39 +73,6 @@ TEST_CASE("discarded ranges come last, kept ones not at all") {
   CHECK(order->moves[0].range == moved);
   CHECK(order->moves[1].range == discarded);
   CHECK(order->kept == std::vector<Range*>{kept});
-}
-
-TEST_CASE("chunks cover the live bytes once and stop at each piece's border") {
-  Range range;
-  range.bytes = 12_MiB;
-  range.pieces = {{0, 4_MiB, 1}, {4_MiB, 4_MiB, 2}, {8_MiB, 4_MiB, 3}};
-  range.extents = {{4096, 8192}, {3_MiB, 2_MiB}, {6_MiB, 4096}, {9_MiB, 3_MiB}};
-  CHECK(LiveBytesByPiece(range) == std::vector<Bytes>{8192 + 1_MiB, 1_MiB + 4096, 3_MiB});
-
-  for (const Bytes most : {Bytes(4096), 12_KiB, 1_MiB, 64_MiB}) {
-    const auto ledger = LedgerWriter::Create();
-    REQUIRE(ledger.ok());
-    RangeBacking backing(**ledger);
-    ChunkCutter cutter(range);
-    while (!cutter.done()) cutter.Cut(backing, std::min(cutter.Next(), most));
-    CHECK(cutter.Next() == 0);
-    Bytes at = 0, sum = 0;
-    for (const Chunk& chunk : backing.chunks) {
-      const Piece& piece = range.pieces[chunk.piece];
-      Bytes bytes = 0;
-      for (const Extent& extent : backing.ExtentsOf(chunk)) {
-        CHECK(extent.offset >= at);
-        CHECK(extent.offset >= piece.offset);
-        CHECK(extent.offset + extent.bytes <= piece.offset + piece.bytes);
-        at = extent.offset + extent.bytes;
-        bytes += extent.bytes;
-      }
-      CHECK(bytes == chunk.bytes);
-      CHECK(bytes <= most);
-      sum += bytes;
-    }
-    CHECK(sum == LiveBytes(range));
-  }
 }
 
 }  // namespace

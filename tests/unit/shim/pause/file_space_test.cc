@@ -53,5 +53,22 @@ TEST_CASE("a part ends with its file, an empty file gives none, and the limit is
   CHECK(sum == 1_MiB + 8192);
 }
 
+TEST_CASE("what a file holds already counts to its share and is given to nobody") {
+  const DirectFiles files = Adopted({16_MiB, 16_MiB});
+  FileSpace space(files, 1_GiB, {{0, 4_MiB, 8_MiB}});
+  Bytes used[2] = {8_MiB, 0};
+  for (int block = 1; block <= 24; ++block) {
+    const auto part = space.Take(1_MiB);
+    REQUIRE(part.ok());
+    CHECK((part->file == 1 || part->offset + part->bytes <= 4_MiB || part->offset >= 12_MiB));
+    used[part->file] += part->bytes;
+    if (block <= 8) CHECK(used[0] == 8_MiB);
+    if (block > 8) CHECK(used[1] <= used[0] + 1_MiB);
+  }
+  CHECK(used[0] == 16_MiB);
+  CHECK(used[1] == 16_MiB);
+  CHECK_FALSE(space.Take(4096).ok());
+}
+
 }  // namespace
 }  // namespace parkade::shim

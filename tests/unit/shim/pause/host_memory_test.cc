@@ -30,7 +30,7 @@ void PauseAndResume(ParkedProcess& p, Policy policy, const EvictionPlan& plan = 
   REQUIRE(p.Resume().result.ok());
   REQUIRE(p.Runs());
   REQUIRE(p.BytesRight());
-  REQUIRE(p.pool.used() == 0);
+  REQUIRE(p.OnlyKept());
   REQUIRE(p.fake.mistakes() == 0);
 }
 
@@ -108,7 +108,7 @@ TEST_CASE("on its way to pageable memory a chunk passes through what is pinned")
   }
   REQUIRE(p.Resume().result.ok());
   CHECK(p.BytesRight());
-  CHECK(p.pool.used() == 0);
+  CHECK(p.OnlyKept());
   PauseAndResume(p, Policy::kHost);
   p.fake.FaultPending("cuMemHostRegister");
 }
@@ -127,7 +127,7 @@ TEST_CASE("memory that is missing: auto goes to disk, host is refused with every
   CHECK(std::string_view(refused.result.error().reason) == "HOST_MEMORY");
   CHECK(p.Runs());
   CHECK(p.BytesRight());
-  CHECK(p.pool.used() == 0);
+  CHECK(p.OnlyKept());
   EvictionPlan both = stage;
   both.disk_bytes = 80_MiB;
   both.host_bytes = 8_MiB;

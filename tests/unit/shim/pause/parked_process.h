@@ -135,11 +135,15 @@ class ParkedProcess {
     if (policy == wire::Policy::kDisk || policy == wire::Policy::kAuto) {
       if (plan.disk_bytes == 0) plan.disk_bytes = prepared.stats.pausable_bytes;
       for (int i = 0; i < file_count; ++i) {
+        if (same_files && !backups.empty()) {
+          files.emplace_back(dup(backups[size_t(i)].get()));
+          continue;
+        }
         const Bytes size = RoundUp(plan.disk_bytes / file_count, 4096);
         files.push_back(files_in_memory ? MemoryFile(size) : TemporaryFile(size));
       }
     }
-    backups.clear();
+    if (!files.empty()) backups.clear();
     for (const Fd& file : files) backups.emplace_back(dup(file.get()));
     plan.files = files;
     return freezer.Commit(2, plan);
@@ -161,9 +165,15 @@ class ParkedProcess {
     return freezer.state() == state && ledger->state() == state && Gate::IsClosed();
   }
 
+  // Nothing of the pool is in use but for backups that are kept.
+  bool OnlyKept() const {
+    return pool.used() == wire::ReadLedgerHeader(ledger->fd())->host_retained_bytes;
+  }
+
   int file_count = 1;
   bool files_in_memory = false;  // faster where the disk does not matter
-  std::vector<Fd> backups;       // the files of the last pause
+  bool same_files = false;       // those of the pause before, as a daemon gives them
+  std::vector<Fd> backups;       // the files of the last pause that had any
   FakeDriver fake;
   Driver driver;  // may be changed before anything is called
   Contexts contexts;
