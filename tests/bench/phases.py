@@ -62,7 +62,7 @@ def measure(node, text, rounds):
     pauses, resumes, ratios = [], [], []
     for turn in range(rounds + 1):
         out, back = limits(node)
-        paused = node.json("pause", app.pid)["results"][0]
+        paused = node.json("pause", app.pid, "--elision", "off")["results"][0]
         resumed = node.json("resume", app.pid)["results"][0]
         app.step()
         for log in logs:

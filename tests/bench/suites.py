@@ -93,14 +93,14 @@ def changed(bench, name):
     plain copy of that part would take."""
     count, each = CHANGED
     with link(bench.node, LINK_BYTES) as limit, payload(bench.node, count, each) as held:
-        held.pause("host")
+        held.pause("host", elision="hash")
         held.resume()
         for _ in range(bench.rounds):
             for percent in (100, 10, 0):
                 held.change(percent)
                 held.step()
                 copied = held.bytes * percent / 100 / limit("out") / 1e6
-                took = held.bytes / held.pause("host") / 1e6
+                took = held.bytes / held.pause("host", elision="hash") / 1e6
                 held.resume()
                 bench.add(name, f"pause, {what(held)}, {percent} % changed", unit="ms", limit=copied or None, ours=took)
 
