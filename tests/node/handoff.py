@@ -43,8 +43,9 @@ class Turns:
 
 
 def turns(parkade, client, node):
-    """Bytes stay right over several turns; a turn takes less than a pause and a resume."""
-    pair = Turns(parkade, client, node, "--buffers", 5, "--bytes", "120M", env={"SIM_LINK_GBPS": str(LINK)})
+    """Bytes stay right over several turns; a turn in which all move takes less than a pause and a resume."""
+    env = {"SIM_LINK_GBPS": str(LINK), "PARKADE_ELISION": "off"}
+    pair = Turns(parkade, client, node, "--buffers", 5, "--bytes", "120M", env=env)
     bytes = pair.now.bytes
     begin = time.monotonic()
     client.pause(pair.now.pid)

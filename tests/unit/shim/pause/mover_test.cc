@@ -84,7 +84,7 @@ TEST_CASE("where the GPU takes no kernel of ours the processor hashes, and the l
     block.digest = right;
     REQUIRE(r.Restore().ok());
     CHECK(r.BytesRight());
-    r.mover.Keep(r.range);
+    r.mover.KeepBacking(r.range);
     CHECK(r.range.backing == nullptr);
     const auto header = wire::ReadLedgerHeader(r.p.ledger->fd());
     REQUIRE(header.ok());
@@ -123,7 +123,7 @@ TEST_CASE("a range of several pieces leaves and comes back") {
           (policy == wire::Policy::kHost ? wire::Place::kHost : wire::Place::kDisk));
     REQUIRE(r.Restore().ok());
     CHECK(r.BytesRight());
-    r.mover.Keep(r.range);
+    r.mover.KeepBacking(r.range);
     REQUIRE(r.range.backing != nullptr);
   }
 }
