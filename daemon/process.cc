@@ -50,8 +50,8 @@ absl::Status Process::Gone(bool ended) const {
               Cat("process ", pid(), " is not connected now; try again"), metadata);
 }
 
-void Process::AnswerAll(const std::map<uint64_t, Expected>& expected, const absl::Status& why) {
-  for (const auto& [op_id, e] : expected) e.round->Give(e.slot, {why, std::nullopt});
+void Process::AnswerAll(const std::map<uint64_t, Expected>& expected, bool ended) const {
+  for (const auto& [op_id, e] : expected) e.round->Give(e.slot, {Gone(ended), std::nullopt});
 }
 
 void Process::Remember(Introduction introduction, wire::ProcessState state) {
@@ -72,7 +72,7 @@ void Process::Connect(Introduction introduction, std::shared_ptr<wire::Channel> 
     held_its_ledger_ = held;
     lost.swap(expected_);
   }
-  AnswerAll(lost, Gone(false));
+  AnswerAll(lost, false);
 }
 
 void Process::Disconnect(const wire::Channel* channel) {
@@ -83,7 +83,7 @@ void Process::Disconnect(const wire::Channel* channel) {
     channel_.reset();
     lost.swap(expected_);
   }
-  AnswerAll(lost, Gone(false));
+  AnswerAll(lost, false);
 }
 
 bool Process::HasBecomeAnother() const {
@@ -112,7 +112,7 @@ std::shared_ptr<ScratchDirectory> Process::End() {
     lost.swap(expected_);
     scratch.swap(scratch_);
   }
-  AnswerAll(lost, Gone(true));
+  AnswerAll(lost, true);
   return scratch;
 }
 
@@ -143,16 +143,17 @@ std::shared_ptr<wire::Channel> Process::Expect(uint64_t op_id, const std::shared
 }
 
 void Process::NotSent(uint64_t op_id, const Error& error) {
-  std::map<uint64_t, Expected> lost;
+  Expected lost;
   {
     const MutexLock lock(mu_);
-    if (auto node = expected_.extract(op_id)) lost.insert(std::move(node));
+    const auto node = expected_.extract(op_id);
+    if (!node) return;
+    lost = node.mapped();
   }
-  absl::Status why = Gone(false);
-  if (error.code == Code::kDeadlineExceeded) {
-    why = Annotate(why, "its shim takes no messages: ");
-  }
-  AnswerAll(lost, why);
+  const bool full = error.code == Code::kDeadlineExceeded;
+  lost.round->Give(
+      lost.slot,
+      {full ? Annotate(Gone(false), "its shim takes no messages: ") : Gone(false), std::nullopt});
 }
 
 void Process::Deliver(const wire::Channel* channel, const wire::Reply& reply) {

@@ -121,7 +121,8 @@ class Process {
   std::shared_ptr<wire::Channel> Expect(uint64_t op_id, const std::shared_ptr<Round>& round,
                                         size_t slot) EXCLUDES(mu_);
   void NotSent(uint64_t op_id, const Error& error) EXCLUDES(mu_);
-  void AnswerAll(const std::map<uint64_t, Expected>& expected, const absl::Status& why);
+  // A status of its own for each: the thread that asked is the only one that has it.
+  void AnswerAll(const std::map<uint64_t, Expected>& expected, bool ended) const;
   absl::Status Gone(bool ended) const;
 
   const Identity identity_;
