@@ -20,6 +20,12 @@ def load():
     return importlib.import_module("parkade")
 
 
+def examples():
+    """The folder of the package's examples, in the tree or the bundle."""
+    places = [folder / "python/examples" for folder in (harness.TREE, harness.BUILD)]
+    return next(place for place in places if place.is_dir())
+
+
 def reaches(client):
     """Waits until the client's connection is one to the daemon that runs now: the first call after the one before it
     has ended may still fail."""
