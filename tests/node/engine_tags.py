@@ -22,9 +22,8 @@ def run(node):
     path = os.pathsep.join(map(str, (harness.BUILD / "python", python_package.examples())))
     with parkade.Client(str(node.runtime)) as client:
         for engine in ("vllm", "sglang"):
-            environment = {"PYTHONPATH": path, "PARKADE_JOB": engine}
-            if engine == "sglang":
-                environment["PARKADE_ROLE"] = "rollout"
+            role = "rollout" if engine == "sglang" else "actor"  # that of who starts it; vLLM's worker says its own
+            environment = {"PYTHONPATH": path, "PARKADE_JOB": engine, "PARKADE_ROLE": role}
             app = node.start(sys.executable, PROGRAM, env=environment)
             app.until("ready")
             tell(app, f"{engine} {SIZE}", "loaded")

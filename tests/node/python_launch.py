@@ -1,6 +1,8 @@
 """What the package puts into an environment starts a program that is managed, labelled, and keeps its own preloads."""
 
+import importlib
 import os
+import sys
 
 import harness
 import python_package
@@ -12,6 +14,28 @@ def refuses(call):
     except ValueError:
         return
     raise AssertionError("must raise ValueError")
+
+
+class Actors:
+    """In the place of a Ray actor class: what it was given."""
+
+    def options(self, **options):
+        self.given = options
+        return self
+
+    def remote(self, *arguments):
+        return arguments
+
+
+def labelled(parkade, base, made):
+    """The example that gives a framework's actors labels."""
+    sys.path.insert(0, str(python_package.examples()))
+    actors = Actors()
+    stand_in = importlib.import_module("ray_labels").Labelled(actors, job="rl", role="actor", rank=3)
+    harness.equal(stand_in.options(num_gpus=1, runtime_env=base).remote(2, 0), (2, 0), "an actor's arguments")
+    harness.equal(actors.given, {"num_gpus": 1, "runtime_env": made}, "an actor's options")
+    stand_in.remote()
+    harness.equal(actors.given, {"runtime_env": parkade.ray.runtime_env(job="rl", role="actor", rank=3)}, "those of an actor without")
 
 
 def run(node):
@@ -49,6 +73,7 @@ def run(node):
     wanted = {"A": "b", "PARKADE_JOB": "rl", "PARKADE_ROLE": "actor", "PARKADE_RANK": "3", "LD_PRELOAD": f"{other}:{parkade.find_library()}"}
     harness.equal(made["env_vars"], wanted, "its variables")
     refuses(lambda: parkade.ray.runtime_env({"env_vars": {"PARKADE_JOB": "other"}}, job="rl"))
+    labelled(parkade, base, made)
     for wrong in ({"role": ""}, {"role": "x" * 32}, {"job": "a\nb"}, {"rank": -1}, {"policy": "discard"}):
         refuses(lambda wrong=wrong: parkade.environment(**wrong))
     parkade.set_labels(cell="c1")
