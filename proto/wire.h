@@ -66,7 +66,7 @@ enum class ProcessState : uint32_t {
   kPreparing = 2,  // gate closing, draining
   kPrepared = 3,   // gate closed and drained, no byte moved
   kEvicting = 4,
-  kPaused = 5,
+  kPaused = 5,  // all that was asked for is out, or what a Resume of some tags has left out
   kRestoring = 6,
   kPartlyMoved = 7,  // every byte in one known place; the same call can be retried
   kFailed = 8,       // the context is lost (sticky CUDA error); nothing can be moved
@@ -111,13 +111,14 @@ struct Refusal {
 };
 static_assert(std::is_trivially_copyable_v<Refusal> && sizeof(Refusal) == 272);
 
-// Close the gate and drain. Nothing has moved when its Reply comes: either kPrepared, or an error
-// and everything as before. The Reply's stats carry the exact bytes a Commit would evict.
+// Close the gate and drain, also where bytes are out already and some are not. Nothing has moved
+// when its Reply comes: either kPrepared, or an error and everything as before, running or paused.
+// The Reply's stats carry the exact bytes a Commit would evict.
 struct Prepare {
   Header header;
   uint64_t drain_timeout_ns;   // from receipt; not drained by then: the gate opens
   uint64_t epoch;              // of the caller, for LedgerHeader::epoch; 0: it has none
-  uint32_t gate_mode;          // GateMode, once the bytes are out
+  uint32_t gate_mode;          // GateMode, once the bytes are out; does not open one that is closed
   uint32_t gated_work;         // GatedWork
   uint32_t gated_allocations;  // GatedAllocations
   uint32_t on_exported;        // OnExported
@@ -142,13 +143,15 @@ struct TagPolicy {
 };
 static_assert(sizeof(TagPolicy) == 40);
 
-// Evict. Only after Prepare. Bytes under kAuto go to the host up to host_bytes, the rest to the
-// files; under kHost and kDisk the grants are limits that must suffice (else an error, nothing
-// moved).
+// Evict what is in HBM; what is out stays where it is. Only after Prepare. Bytes under kAuto go to
+// the host up to host_bytes, the rest to the files; under kHost and kDisk the grants are limits
+// that must suffice (else an error, nothing moved).
 struct Commit {
   Header header;
-  uint64_t host_bytes;        // host memory granted for backups in all
-  uint64_t disk_bytes;        // preallocated in the files that come with this message, in all
+  uint64_t host_bytes;  // host memory granted for the backups of what this moves
+  // Preallocated in the files that come with this message, in all. While bytes are out in files
+  // these have to be the same ones, grown for what is added.
+  uint64_t disk_bytes;
   uint64_t chunk_bytes;       // host staging for disk, whole size; multiple of 2 MiB
   uint64_t block_bytes;       // of a request to the files; multiple of 4096 up to 32 MiB
   uint32_t depth;             // requests to them at once, 1..256
@@ -164,23 +167,34 @@ struct Commit {
 };
 static_assert(std::is_trivially_copyable_v<Commit> && sizeof(Commit) == 984);
 
-// Before Commit: open the gate. During eviction: restore what was evicted, then open it. During and
-// after a Resume in turn: give back what came in. During anything else: no effect. Answered when
-// the process runs, or is out again.
+// Before Commit: open the gate. During eviction: restore what was evicted, then open it; where the
+// process was paused before, it is so again, the gate as it was. During and after a Resume in turn:
+// give back what came in. During anything else: no effect. Answered when the process runs, or is
+// out again.
 struct Abort {
   Header header;
 };
 static_assert(sizeof(Abort) == 24);
 
+// Brings bytes back: all that are out, those of some tags in their order, or those that the last
+// Commit has moved. All of them are back when its Reply comes, or none. With nothing left out the
+// process runs; else it stays kPaused.
 struct Resume {
   Header header;
   uint64_t epoch;         // as in Prepare
   uint32_t release_host;  // 1: give the host pool back afterwards, off the critical path
   // 1: moves the bytes alone, HBM taken as Room allows, and answers as kPartlyMoved with its
-  // backups whole and the gate closed; a Resume without it then opens the gate.
+  // backups whole and the gate closed; a Resume without it then opens the gate. Without tags.
   uint32_t in_turn;
+  // 1: takes back the last Commit, if nothing but it has come since: the process is as it was
+  // before that. Without tags; `already` when there is no such Commit.
+  uint32_t undoes_pause;
+  uint32_t gate_mode;  // GateMode while something stays out; a gate that is open stays so
+  uint32_t tag_count;  // 0..kMaxTags; 0: every tag
+  uint32_t zero;
+  char tags[kMaxTags][32];  // NUL-padded
 };
-static_assert(sizeof(Resume) == 40);
+static_assert(std::is_trivially_copyable_v<Resume> && sizeof(Resume) == 568);
 
 // How much of a device's HBM a Resume in turn may take in all; the last figure for each counts.
 // Before the first there is none.

@@ -225,8 +225,7 @@ wire::Reply Operations::Execute(wire::Packet& packet) {
   } else if (packet.header().type == wire::Type::kAbort) {
     outcome = freezer_.Abort();
   } else if (packet.Read(&resume)) {
-    outcome = resume.in_turn != 0 ? freezer_.Arrive(op_id, resume.epoch)
-                                  : freezer_.Resume(op_id, resume.epoch);
+    outcome = Resume(resume);
   } else if (packet.header().type == wire::Type::kReleaseHost) {
     freezer_.ReleaseHost();
   } else if (packet.Read(&warm)) {
@@ -256,6 +255,21 @@ Freezer::Outcome Operations::Prepare(const wire::Prepare& prepare) {
       Deadline::InNs(prepare.drain_timeout_ns),
       {prepare.epoch, wire::GateMode(prepare.gate_mode), wire::GatedWork(prepare.gated_work),
        wire::GatedAllocations(prepare.gated_allocations), wire::OnExported(exported)});
+}
+
+Freezer::Outcome Operations::Resume(const wire::Resume& resume) {
+  const bool parts = resume.tag_count != 0;
+  if (resume.tag_count > wire::kMaxTags || (parts && !wire::IsGateMode(resume.gate_mode)) ||
+      (parts && (resume.in_turn != 0 || resume.undoes_pause != 0))) {
+    return {BadRequest("resume: tags or gate out of range")};
+  }
+  const uint64_t op_id = resume.header.op_id;
+  if (resume.in_turn != 0) return freezer_.Arrive(op_id, resume.epoch);
+  Freezer::Part part;
+  part.undoes_pause = resume.undoes_pause != 0;
+  for (uint32_t i = 0; i < resume.tag_count; ++i) part.tags.emplace_back(ReadText(resume.tags[i]));
+  if (parts) part.mode = wire::GateMode(resume.gate_mode);
+  return freezer_.Resume(op_id, resume.epoch, part);
 }
 
 void Operations::RunHooksAfter() {

@@ -71,6 +71,7 @@ class Operations {
   wire::Reply Execute(wire::Packet& packet);
   Freezer::Outcome Prepare(const wire::Prepare& prepare);
   Freezer::Outcome Commit(const wire::Commit& commit, wire::Packet& packet);
+  Freezer::Outcome Resume(const wire::Resume& resume);
   // Once the process runs again for which hooks have run before a pause.
   void RunHooksAfter();
   void Post(const wire::Reply& reply, uint64_t connection);

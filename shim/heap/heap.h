@@ -119,8 +119,12 @@ class Heap {
   // returned: the heap's in address order, then those of virtual_memory(). Empty slabs are given
   // back first. The pointers stay valid until the operation ends with MovedOut or MovedIn for each.
   std::vector<Range*> BeginEviction();
-  // Every range that is out becomes kMoving and is returned, in the same order.
-  std::vector<Range*> BeginRestore();
+  // Every range that is out and wanted becomes kMoving and is returned: tag after tag, where tags
+  // are wanted, and in the same order among each tag's.
+  std::vector<Range*> BeginRestore(const Wanted& wanted = {});
+  // Whether any range is out; the parts of files in which such ranges have their bytes. Any thread.
+  bool AnyOut() const;
+  std::vector<FilePart> FilePartsOut() const;
   // The range has left HBM: pieces whose handle is 0 are out. That is all of them, but for an
   // eviction that could be neither finished nor undone. `place` is what its records say from now
   // on. A range that was doomed in between is destroyed here: mapped pieces are unmapped and

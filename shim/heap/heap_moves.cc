@@ -38,21 +38,39 @@ std::vector<Range*> Heap::BeginEviction() {
   return ranges;
 }
 
-std::vector<Range*> Heap::BeginRestore() {
+std::vector<Range*> Heap::BeginRestore(const Wanted& wanted) {
   std::vector<Range*> ranges;
   std::vector<Shown> shown;
   {
     MutexLock lock(mu_);
     for (const auto& [base, range] : ranges_) {
-      if (range->state != RangeState::kOut) continue;
+      if (range->state != RangeState::kOut || !wanted.Has(*range)) continue;
       range->state = RangeState::kMoving;
       SetPlace(*range, wire::Place::kMoving, shown);
       ranges.push_back(range.get());
     }
   }
   ShowPlaces(shown);
-  virtual_memory_.BeginRestore(ranges);
+  virtual_memory_.BeginRestore(wanted, ranges);
+  std::stable_sort(ranges.begin(), ranges.end(), [&wanted](const Range* a, const Range* b) {
+    return wanted.TurnOf(*a) < wanted.TurnOf(*b);
+  });
   return ranges;
+}
+
+bool Heap::AnyOut() const {
+  if (virtual_memory_.AnyOut()) return true;
+  MutexLock lock(mu_);
+  return std::any_of(ranges_.begin(), ranges_.end(),
+                     [](const auto& entry) { return entry.second->state == RangeState::kOut; });
+}
+
+std::vector<FilePart> Heap::FilePartsOut() const {
+  std::vector<FilePart> parts;
+  virtual_memory_.AddFilePartsOut(parts);
+  MutexLock lock(mu_);
+  for (const auto& [base, range] : ranges_) AddFilePartsOut(*range, parts);
+  return parts;
 }
 
 void Heap::MovedOut(Range* range, wire::Place place) { Moved(range, RangeState::kOut, place); }

@@ -3,8 +3,11 @@
 
 #include <cuda.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -53,6 +56,13 @@ struct Adopted {
   std::vector<Mapping> mappings;  // of the range's one piece; M, but constant while it is moving
 };
 
+// A part of the files of a pause.
+struct FilePart {
+  uint32_t file;
+  uint64_t offset;
+  Bytes bytes;
+};
+
 // Where a range's bytes are while it is out, and were when it last was. Owned by the range, made by
 // pause/; destroying it gives host memory back and forgets file space, so that freeing a paused
 // allocation needs no GPU call.
@@ -61,6 +71,8 @@ class Backing {
   virtual ~Backing() = default;
   // Whether it holds host memory with bytes.
   virtual bool in_host_memory() const = 0;
+  // Adds the parts of files that hold bytes. Under the lock of the range's tables.
+  virtual void AddFileParts(std::vector<FilePart>& parts) const = 0;
 };
 
 enum class RangeState : uint8_t {
@@ -78,6 +90,7 @@ struct Range {
   int device = 0;               // CUdevice ordinal
   CUcontext context = nullptr;  // that was current when it was made
   uint64_t number = 0;          // unique in the process: tells it from a later one at its addresses
+  uint64_t pause = 0;           // that moved it out last; of whoever has the range in kMoving
   char tag[32] = {};
   std::vector<Piece> pieces;                 // by offset, without gaps
   std::unique_ptr<Slab> slab;                // M; null: one allocation owns the range
@@ -92,10 +105,31 @@ struct Range {
   std::unique_ptr<Backing> backing;
 };
 
+// Which of the ranges that are out shall come back.
+struct Wanted {
+  std::vector<std::string> tags = {};  // in this order; empty: every tag
+  uint64_t pause = 0;                  // those that this one has moved; 0: whichever it was
+
+  // The place of a tag in the order.
+  size_t TurnOf(const Range& range) const {
+    const auto at = std::find(tags.begin(), tags.end(), std::string_view(range.tag));
+    return size_t(at - tags.begin());
+  }
+  bool Has(const Range& range) const {
+    return (tags.empty() || TurnOf(range) != tags.size()) && (pause == 0 || range.pause == pause);
+  }
+};
+
 // Takes the backing of a resident range that keeps host memory. Under the lock that guards M.
 inline void TakeHostBacking(Range& range, std::vector<std::unique_ptr<Backing>>& taken) {
   const bool resident = range.state == RangeState::kResident && range.backing != nullptr;
   if (resident && range.backing->in_host_memory()) taken.push_back(std::move(range.backing));
+}
+
+// What a range that is out has in files. Under the same lock.
+inline void AddFilePartsOut(const Range& range, std::vector<FilePart>& parts) {
+  if (range.state != RangeState::kOut || range.backing == nullptr) return;
+  range.backing->AddFileParts(parts);
 }
 
 }  // namespace parkade::shim

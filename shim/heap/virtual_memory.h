@@ -99,7 +99,9 @@ class VirtualMemory {
   // As Heap's. What is not mapped so that its own device can read and write it gets addresses of
   // the shim's for the time of the move. Memory whose device has no context stays behind.
   void BeginEviction(std::vector<Range*>& ranges);
-  void BeginRestore(std::vector<Range*>& ranges);
+  void BeginRestore(const Wanted& wanted, std::vector<Range*>& ranges);
+  bool AnyOut() const;
+  void AddFilePartsOut(std::vector<FilePart>& parts) const;
   void Moved(Range& range, RangeState state, wire::Place place);
   void TakeHostBackings(std::vector<std::unique_ptr<Backing>>& taken);
   // Physical bytes, and bytes that an eviction now would move.

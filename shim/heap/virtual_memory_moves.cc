@@ -1,4 +1,5 @@
 // What pause/ does with the application's own memory, by way of Heap: begin a move, end it, count.
+#include <algorithm>
 #include <utility>
 
 #include "shim/cuda/scoped_context.h"
@@ -67,13 +68,13 @@ void VirtualMemory::BeginEviction(std::vector<Range*>& ranges) {
   }
 }
 
-void VirtualMemory::BeginRestore(std::vector<Range*>& ranges) {
+void VirtualMemory::BeginRestore(const Wanted& wanted, std::vector<Range*>& ranges) {
   const auto contexts = contexts_.List();
   std::vector<Memory*> moving;
   {
     MutexLock lock(mu_);
     for (const auto& [handle, memory] : memories_) {
-      if (memory->state != RangeState::kOut) continue;
+      if (memory->state != RangeState::kOut || !wanted.Has(*memory)) continue;
       memory->state = RangeState::kMoving;
       memory->place = wire::Place::kMoving;
       memory->context = ContextOn(contexts, memory->device);
@@ -89,6 +90,17 @@ void VirtualMemory::BeginRestore(std::vector<Range*>& ranges) {
     }
     ranges.push_back(memory);
   }
+}
+
+bool VirtualMemory::AnyOut() const {
+  MutexLock lock(mu_);
+  return std::any_of(memories_.begin(), memories_.end(),
+                     [](const auto& entry) { return entry.second->state == RangeState::kOut; });
+}
+
+void VirtualMemory::AddFilePartsOut(std::vector<FilePart>& parts) const {
+  MutexLock lock(mu_);
+  for (const auto& [handle, memory] : memories_) shim::AddFilePartsOut(*memory, parts);
 }
 
 void VirtualMemory::Moved(Range& range, RangeState state, wire::Place place) {

@@ -140,9 +140,9 @@ Result<void> Planner::PlaceInFiles() {
 }  // namespace
 
 Result<void> PlanBlocks(std::span<const RangeMove> moves, const DirectFiles& files,
-                        Bytes disk_bytes, uint64_t last_files, uint64_t files_number,
-                        LedgerWriter& ledger, BlockPlan* plan) {
-  Planner planner{files, last_files, files_number, ledger, *plan, {}, {}};
+                        Bytes disk_bytes, std::span<const FilePart> taken, uint64_t last_files,
+                        uint64_t files_number, LedgerWriter& ledger, BlockPlan* plan) {
+  Planner planner{files, last_files, files_number, ledger, *plan, {taken.begin(), taken.end()}, {}};
   for (const RangeMove& move : moves) {
     if (move.policy != Policy::kDiscard) planner.Cut(move);
   }

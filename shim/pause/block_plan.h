@@ -23,10 +23,11 @@ struct BlockPlan {
 // What backings say of files holds when they carry `last_files`; from now on they carry
 // `files_number`. Each range that is not discarded gets a backing in which a block is stored where
 // its bytes were when the range was last out; a window that has as many live bytes as then keeps
-// its places, unless they are of another tier than the policy asks for. RESOURCE_EXHAUSTED
-// DISK_SPACE. On error nothing has been overwritten.
+// its places, unless they are of another tier than the policy asks for. `taken`: parts of the files
+// that other ranges have their bytes in, which are left alone. RESOURCE_EXHAUSTED DISK_SPACE. On
+// error nothing has been overwritten.
 Result<void> PlanBlocks(std::span<const RangeMove> moves, const DirectFiles& files,
-                        Bytes disk_bytes, uint64_t last_files, uint64_t files_number,
-                        LedgerWriter& ledger, BlockPlan* plan);
+                        Bytes disk_bytes, std::span<const FilePart> taken, uint64_t last_files,
+                        uint64_t files_number, LedgerWriter& ledger, BlockPlan* plan);
 
 }  // namespace parkade::shim

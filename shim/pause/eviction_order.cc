@@ -49,7 +49,8 @@ Bytes LiveBytes(const Range& range) {
 
 Result<EvictionOrder> OrderEviction(std::span<Range* const> ranges, const EvictionPlan& plan,
                                     Bytes file_bytes) {
-  const Bytes disk_grant = std::min(plan.disk_bytes, file_bytes);
+  Bytes disk_grant = std::min(plan.disk_bytes, file_bytes);
+  for (const FilePart& part : plan.taken) disk_grant -= std::min(disk_grant, part.bytes);
   EvictionOrder order;
   Bytes auto_bytes = 0;
   for (Range* range : ranges) {

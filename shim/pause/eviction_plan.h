@@ -2,11 +2,13 @@
 #pragma once
 
 #include <span>
+#include <vector>
 
 #include "common/bytes.h"
 #include "common/fd.h"
 #include "common/io/disk_setting.h"
 #include "proto/wire.h"
+#include "shim/heap/range.h"
 
 namespace parkade::shim {
 
@@ -19,8 +21,9 @@ struct EvictionPlan {
   wire::Policy policy = wire::Policy::kHost;
   wire::Elision elision = wire::Elision::kHash;
   std::span<const wire::TagPolicy> tags;
-  std::span<Fd> files;  // taken over by Commit once it has looked at them
-  DiskSetting disk;     // how they are best used
+  std::span<Fd> files;               // taken over by Commit once it has looked at them
+  std::vector<FilePart> taken = {};  // of them: what is out there already, which Commit fills in
+  DiskSetting disk;                  // how they are best used
 };
 
 }  // namespace parkade::shim

@@ -8,16 +8,13 @@
 
 #include "common/io/direct_files.h"
 #include "common/mutex.h"
+#include "shim/heap/range.h"
 
 namespace parkade::shim {
 
 class FileSpace {
  public:
-  struct Part {
-    uint32_t file;
-    uint64_t offset;
-    Bytes bytes;
-  };
+  using Part = FilePart;
 
   // At most `limit` bytes in all, `taken` included: parts that hold bytes already, none of which
   // overlaps another or a file's end.

@@ -18,5 +18,7 @@ struct FileStamp {
 
 // Of each file; empty when one of them cannot be asked.
 std::vector<FileStamp> StampsOf(std::span<const int> fds);
+// Whether `now` begins with the files of `before`, whatever was written to them since.
+bool AreSameFiles(std::span<const int> before, std::span<const int> now);
 
 }  // namespace parkade::shim

@@ -13,13 +13,12 @@
 namespace parkade::shim {
 namespace {
 
+using wire::GateMode;
 using wire::ProcessState;
 
 // For importers of a group to unmap, which takes them milliseconds; one that hangs keeps the memory
 // in HBM.
 constexpr uint64_t kLetGoMs = 5000;
-// For exporters that are resumed in the same moment to have their bytes back.
-constexpr uint64_t kTakeBackMs = 30'000;
 // In an undo the exporter may be resumed only after this process has answered; who is then partly
 // moved is resumed with it.
 constexpr uint64_t kTakeBackInUndoMs = 200;
@@ -37,11 +36,6 @@ const char* NameOf(ProcessState state) {
     default:
       return "running";
   }
-}
-
-// With the gate open the process may use at any moment what it imports.
-bool Brokers(const Freezer::GateOrder& order) {
-  return order.mode == wire::GateMode::kClosed && order.exported != wire::OnExported::kKeep;
 }
 
 Error Exported(const std::vector<int>& importers) {
@@ -85,55 +79,31 @@ void Freezer::SetState(ProcessState state) {
   ledger_.SetState(state);
 }
 
-Result<void> Freezer::Run(uint64_t take_back_ms) {
-  if (shares_) {
-    std::vector<int> gone;
-    const Result<void> taken = imports_.TakeBack(Deadline::InMs(take_back_ms), &gone);
-    // As native memory whose exporter has ended or freed it before its importers closed it: nobody
-    // may touch it any more. It is no reason to hold this process for good.
-    for (const int pid : gone) {
-      ledger_.AddWarning("memory imported from process " + std::to_string(pid) +
-                         " ended with it or was freed there, and is no longer mapped");
-    }
-    if (!taken.ok()) {
-      ledger_.AddWarning(taken.error().what);
-      if (IsContextLost(taken.error().cuda)) {
-        GiveUp();
-      } else {
-        SetState(ProcessState::kPartlyMoved);
-      }
-      return Explained(taken);
-    }
-  }
-  EndSharing();
-  files_ = {};
-  ledger_.SetHostPool(pool_.held());
-  ledger_.SetGateMode(std::nullopt);
-  SetState(ProcessState::kRunning);
-  Gate::Open();
-  return {};
-}
-
 Freezer::Outcome Freezer::Prepare(Deadline drain_by, const GateOrder& order) {
   Outcome outcome;
   // Also where nothing is to be done: whoever has a lower epoch is stale from now on.
   ledger_.SetEpoch(order.epoch);
-  if (state_ == ProcessState::kPaused || state_ == ProcessState::kPrepared) {
-    outcome.already = true;
+  undo_.reset();
+  const bool gate_stays =
+      paused_ && (paused_->mode == GateMode::kClosed || order.mode == GateMode::kOpen);
+  const bool prepared = state_ == ProcessState::kPrepared;
+  if (prepared || (state_ == ProcessState::kPaused && gate_stays)) {
     outcome.stats.pausable_bytes = heap_.Count().live;
-    return outcome;
+    outcome.already = prepared || outcome.stats.pausable_bytes == 0;
+    if (outcome.already) return outcome;
   }
-  if (state_ != ProcessState::kRunning) return Refuse("pause");
+  if (state_ != ProcessState::kRunning && state_ != ProcessState::kPaused) return Refuse("pause");
 
   gate_order_ = order;
-  ledger_.SetGateMode(order.mode);
+  if (gate_stays) gate_order_.mode = paused_->mode;
+  ledger_.SetGateMode(gate_order_.mode);
   SetState(ProcessState::kPreparing);
   outcome.result = Close(drain_by, &outcome);
   if (!outcome.result.ok()) {
-    (void)Run(kTakeBackInUndoMs);  // nothing was let go yet
+    (void)GoOn(kTakeBackInUndoMs);  // nothing was let go yet
     return outcome;
   }
-  if (Brokers(order)) {
+  if (gate_order_.brokers()) {
     shares_ = true;
     exports_.SetPausing(true);
     imports_.Say(wire::ShareWord::kPrepared);
@@ -182,13 +152,13 @@ Freezer::Outcome Freezer::LetThrough(Deadline drain_by, Deadline arrival_by) {
     if (outcome.result.ok() && !Gate::Seal()) outcome.result = Close(drain_by, &outcome);
   }
   outcome.stats.pausable_bytes = heap_.Count().live;
-  if (!outcome.result.ok()) (void)Run(kTakeBackInUndoMs);
+  if (!outcome.result.ok()) (void)GoOn(kTakeBackInUndoMs);
   return outcome;
 }
 
 Freezer::Outcome Freezer::Abort() {
   Outcome outcome;
-  if (state_ == ProcessState::kPrepared) outcome.result = Run(kTakeBackInUndoMs);
+  if (state_ == ProcessState::kPrepared) outcome.result = GoOn(kTakeBackInUndoMs);
   if (arrival_) SendBackArrival();
   return outcome;
 }
@@ -205,23 +175,24 @@ Freezer::Outcome Freezer::Commit(uint64_t op_id, const EvictionPlan& plan) {
   return outcome;
 }
 
-Result<void> Freezer::Evict(uint64_t op_id, const EvictionPlan& plan, Outcome* outcome) {
+Result<void> Freezer::Evict(uint64_t op_id, const EvictionPlan& granted, Outcome* outcome) {
   Timeline timeline;
-  auto files = DirectFiles::Adopt(plan.files, plan.disk);
-  if (!files.ok()) {
-    (void)Run(kTakeBackInUndoMs);
-    return files.error();
+  EvictionPlan plan = granted;
+  plan.taken = heap_.FilePartsOut();
+  if (auto taken = TakeFiles(plan.files, plan.disk, plan.taken); !taken.ok()) {
+    (void)GoOn(kTakeBackInUndoMs);
+    return taken;
   }
-  files_ = std::move(*files);
   stage_bytes_ = plan.chunk_bytes;
-  if (Brokers(gate_order_)) {
-    // Every process of the group is prepared: what two of them map leaves HBM with both. Undo: Run.
+  if (gate_order_.brokers()) {
+    // Every process of the group is prepared: what two of them map leaves HBM with both. Undo:
+    // GoOn.
     imports_.LetGo();
     exports_.WaitForImporters(Deadline::InMs(kLetGoMs), abort_requested_);
   }
   if (gate_order_.exported == wire::OnExported::kRefuse) {
     if (const auto importers = exports_.Importers(); !importers.empty()) {
-      (void)Run(kTakeBackInUndoMs);
+      (void)GoOn(kTakeBackInUndoMs);
       return Exported(importers);
     }
   }
@@ -235,7 +206,7 @@ Result<void> Freezer::Evict(uint64_t op_id, const EvictionPlan& plan, Outcome* o
   const auto order = OrderEviction(ranges, plan, files_.capacity());
   if (!order.ok()) {
     Settle(ranges);
-    (void)Run(kTakeBackInUndoMs);
+    (void)GoOn(kTakeBackInUndoMs);
     return order.error();
   }
   // Before the state: who sees it sees this operation's progress and not the last one's.
@@ -253,11 +224,13 @@ Result<void> Freezer::Evict(uint64_t op_id, const EvictionPlan& plan, Outcome* o
     return moved;
   }
   outcome->stats.discarded_bytes = order->discarded_bytes;
+  outcome->already = order->moves.empty() && paused_ && paused_->mode == gate_order_.mode;
+  NotePause(ranges);
   Settle(ranges);
   ledger_.EndTransition();
   ledger_.SetHostPool(pool_.held());
   SetState(ProcessState::kPaused);
-  if (gate_order_.mode == wire::GateMode::kOpen) {
+  if (gate_order_.mode == GateMode::kOpen) {
     Gate::Open();
   } else {
     Gate::Settle(gate_order_.work, gate_order_.allocations);
@@ -273,7 +246,7 @@ void Freezer::UndoEviction(const std::vector<Range*>& ranges) {
   Settle(ranges);
   ledger_.EndTransition();
   if (undone.ok()) {
-    (void)Run(kTakeBackInUndoMs);
+    (void)GoOn(kTakeBackInUndoMs);
     return;
   }
   ledger_.SetHostPool(pool_.held());
@@ -283,20 +256,6 @@ void Freezer::UndoEviction(const std::vector<Range*>& ranges) {
   } else {
     SetState(ProcessState::kPartlyMoved);
   }
-}
-
-void Freezer::EndSharing() {
-  if (!shares_) return;
-  shares_ = false;
-  exports_.SetPausing(false);
-  imports_.Say(wire::ShareWord::kRunning);
-}
-
-void Freezer::GiveUp() {
-  EndSharing();
-  ledger_.SetGateMode(std::nullopt);
-  SetState(ProcessState::kFailed);
-  Gate::Open();
 }
 
 void Freezer::Settle(const std::vector<Range*>& ranges) {
@@ -311,40 +270,6 @@ void Freezer::Settle(const std::vector<Range*>& ranges) {
       heap_.MovedOut(range, PlaceOf(*range));
     }
   }
-}
-
-Freezer::Outcome Freezer::Resume(uint64_t op_id, uint64_t epoch) {
-  Outcome outcome;
-  if (!MayResume(epoch, &outcome)) return outcome;
-  if (arrival_) {
-    KeepArrival();
-    outcome.result = Run(kTakeBackMs);
-    outcome.stats.host_pool_bytes = pool_.held();
-    return outcome;
-  }
-  Timeline timeline;
-  const ProcessState before = state_;
-  const std::vector<Range*> ranges = BeginRestore(op_id);
-  timeline.Ended("begin");
-  MoveReport report;
-  const uint64_t start_ns = MonotonicNs();
-  outcome.result = mover_.Restore(ranges, files_, stage_bytes_, &report);
-  Report(report, start_ns, &outcome);
-  timeline.Ended("move");
-  Settle(ranges);
-  ledger_.EndTransition();
-  if (outcome.result.ok()) {
-    outcome.result = Run(kTakeBackMs);
-  } else if (IsContextLost(outcome.result.error().cuda)) {
-    GiveUp();
-    outcome.result = Explained(outcome.result);
-  } else {
-    SetState(before);
-  }
-  outcome.stats.host_pool_bytes = pool_.held();
-  timeline.Ended("settle");
-  timeline.Log("resume");
-  return outcome;
 }
 
 }  // namespace parkade::shim

@@ -6,6 +6,8 @@
 
 #include <atomic>
 #include <optional>
+#include <span>
+#include <string>
 #include <vector>
 
 #include "common/io/direct_files.h"
@@ -49,24 +51,32 @@ class Freezer {
     wire::GatedWork work = wire::GatedWork::kBlock;
     wire::GatedAllocations allocations = wire::GatedAllocations::kAsWork;
     wire::OnExported exported = wire::OnExported::kBroker;
+    // With the gate open the process may use at any moment what it imports.
+    bool brokers() const {
+      return mode == wire::GateMode::kClosed && exported != wire::OnExported::kKeep;
+    }
   };
-  // kRunning -> kPrepared: gate closed, GPU idle, nothing moved, stats.pausable_bytes exact. On
-  // error kRunning, gate open: CAPTURE_ACTIVE, BUSY (message says device, streams and how long),
-  // CUDA_<name>. Already kPaused: already. kPartlyMoved: FAILED_PRECONDITION (BUSY), resume first.
+  // kRunning or kPaused -> kPrepared: gate closed, GPU idle, nothing moved, stats.pausable_bytes
+  // exact. On error as before it: CAPTURE_ACTIVE, BUSY (message says device, streams and how long),
+  // CUDA_<name>. kPaused with nothing in HBM and the gate closed, or asked to be open: already. A
+  // gate that is closed is not opened by it. kPartlyMoved: FAILED_PRECONDITION (BUSY), resume
+  // first.
   Outcome Prepare(Deadline drain_by, const GateOrder& order);
 
   // kPrepared -> kPrepared: lets one call through the gate, if one comes until `arrival_by`, and
   // drains again; stats.let_through and pausable_bytes. On error as Prepare.
   Outcome LetThrough(Deadline drain_by, Deadline arrival_by);
 
-  // kPrepared -> kPaused, the gate as Prepare was asked. On error every byte is back and the gate
-  // open (kRunning). When even that is impossible, for want of HBM say, kPartlyMoved with the gate
-  // closed: Resume finishes it. When the context is lost, kFailed with the gate open: the
+  // kPrepared -> kPaused, the gate as Prepare was asked; what was out before stays where it is, and
+  // `already` when nothing else was to be done. On error every byte that this has moved is back and
+  // the process as before Prepare: running, or paused. When even that is impossible, for want of
+  // HBM say, kPartlyMoved with the gate closed: Resume finishes it. OTHER_FILES: bytes are out in
+  // files that are not among the plan's. When the context is lost, kFailed with the gate open: the
   // application gets the driver's own error.
   Outcome Commit(uint64_t op_id, const EvictionPlan& plan);
 
-  // kPrepared -> kRunning, and what Arrive has brought in goes back -> as before it. Nothing to do
-  // when running or paused.
+  // kPrepared -> as before Prepare, and what Arrive has brought in goes back -> as before it.
+  // Nothing to do when running or paused.
   Outcome Abort();
 
   // Any thread: a Prepare, LetThrough, Commit or Arrive under way stops soon and undoes itself
@@ -77,12 +87,20 @@ class Freezer {
   // clear the request, so that one that came just before is not lost.
   void ClearAbort() { abort_requested_.store(false, std::memory_order_release); }
 
-  // kPaused or kPartlyMoved -> kRunning: creates all handles, then maps, copies in, opens the gate.
+  // What a Resume brings back.
+  struct Part {
+    std::vector<std::string> tags = {};           // in this order; empty: all that is out
+    wire::GateMode mode = wire::GateMode::kOpen;  // while something stays out
+    bool undoes_pause = false;  // what the last Commit has moved; then as before its Prepare
+  };
+  // kPaused or kPartlyMoved -> kRunning: creates all handles, then maps, copies in, opens the gate;
+  // or -> kPaused where something stays out, the gate as `part` says, but never closed by it.
   // On error the process stays as it was with whole backups, but kFailed when the context is lost:
   // GPU_MEMORY (message has needed and free bytes), BACKUP_CORRUPT, BACKUP_MISSING, or what driver
-  // or disk said. kPartlyMoved with all of its own bytes in HBM when imported memory does not come
-  // back: EXPORTER_PAUSED. Already kRunning: already.
-  Outcome Resume(uint64_t op_id, uint64_t epoch = 0);
+  // or disk said. kPartlyMoved with all of the wanted bytes in HBM when imported memory, which an
+  // open gate needs, does not come back: EXPORTER_PAUSED. Nothing to do: already.
+  Outcome Resume(uint64_t op_id, uint64_t epoch, const Part& part);
+  Outcome Resume(uint64_t op_id, uint64_t epoch = 0) { return Resume(op_id, epoch, Part()); }
 
   // The half of Resume that moves bytes, for who changes places with another process: takes HBM
   // piece by piece as room() allows. kPaused or kPartlyMoved -> kPartlyMoved, all bytes in HBM, the
@@ -111,9 +129,12 @@ class Freezer {
   // What the error of a gate that did not close becomes: how long its thread has been inside.
   static Error Unclosed(const Error& error, uint64_t since_ns);
   void SetState(wire::ProcessState state);
-  // Every byte of the heap is in HBM: takes back what was imported and lets the process go on. On
-  // an error it stays as kPartlyMoved.
-  Result<void> Run(uint64_t take_back_ms);
+  // The heap's bytes are where they are to be: lets the process go on, running or as `paused_`
+  // says, and before the gate opens takes back what was imported. On an error it stays as
+  // kPartlyMoved.
+  Result<void> GoOn(uint64_t take_back_ms);
+  // Takes back what is imported, as far as the exporters are there. Gate closed.
+  Result<void> TakeBackImports(uint64_t take_back_ms);
   // Tells importers and exporters that this process no longer pauses. Gate closed.
   void EndSharing();
   // The context is lost. Nothing will ever run in it: the application is to hear that from the
@@ -123,11 +144,19 @@ class Freezer {
   // Hands ranges back to the heap as their handles are: resident or out.
   void Settle(const std::vector<Range*>& ranges);
   Result<void> Evict(uint64_t op_id, const EvictionPlan& plan, Outcome* outcome);
+  // The files of a plan are in use from now on. While `taken` says that bytes are out in those of
+  // before they have to be the same ones, or none.
+  Result<void> TakeFiles(std::span<Fd> files, const DiskSetting& disk,
+                         std::span<const FilePart> taken);
+  // What was evicted stays out: paused from now on, and how that is undone.
+  void NotePause(const std::vector<Range*>& ranges);
   void UndoEviction(const std::vector<Range*>& ranges);
   // Of Resume and Arrive: whether there is something to bring back, else the outcome says why not;
   // the ranges that are to come, with the ledger saying so.
   bool MayResume(uint64_t epoch, Outcome* outcome);
-  std::vector<Range*> BeginRestore(uint64_t op_id);
+  std::vector<Range*> BeginRestore(uint64_t op_id, const Wanted& wanted = {});
+  // What a Resume asks for has come back: how the process is paused from now on, if it still is.
+  void NoteResume(const Part& part);
   // The figures of a move that began at `start_ns`.
   static void Report(const MoveReport& report, uint64_t start_ns, Outcome* outcome);
   // What Arrive has brought in stays, or goes.
@@ -144,8 +173,17 @@ class Freezer {
   Mover mover_;
 
   wire::ProcessState state_ = wire::ProcessState::kRunning;
-  bool shares_ = false;             // others have been told that this process pauses
-  GateOrder gate_order_;            // of the pause under way or in force
+  bool shares_ = false;   // others have been told that this process pauses
+  GateOrder gate_order_;  // of the pause under way or in force
+  // While kPaused, and what a pause that fails goes back to: how the gate is. Empty: it runs.
+  std::optional<GateOrder> paused_;
+  // The last Commit, when nothing has come since: its number, and paused_ as it was before.
+  struct Undo {
+    uint64_t pause;
+    std::optional<GateOrder> paused;
+  };
+  std::optional<Undo> undo_;
+  uint64_t last_pause_ = 0;         // number of the last Commit
   DirectFiles files_;               // hold backups while paused
   Bytes stage_bytes_ = 0;           // host memory that moving to and from them may use
   std::optional<Arrival> arrival_;  // in kPartlyMoved: brought in, not let run yet

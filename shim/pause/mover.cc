@@ -101,10 +101,14 @@ void Mover::OnThreads(size_t count, Work work) {
 Result<void> Mover::Evict(const EvictionOrder& order, const EvictionPlan& plan,
                           const DirectFiles& files, const std::atomic<bool>& abort,
                           MoveReport* report) {
-  if (order.disk_bytes > files.writable()) {
+  Bytes in_files = order.disk_bytes;
+  if (in_files != 0) {
+    for (const FilePart& part : plan.taken) in_files += part.bytes;
+  }
+  if (in_files > files.writable()) {
     return MakeError(Code::kResourceExhausted, "FILE_SIZE_LIMIT",
                      "%llu MiB for backup files, of which RLIMIT_FSIZE lets the process write %llu",
-                     (unsigned long long)order.disk_bytes >> 20,
+                     (unsigned long long)in_files >> 20,
                      (unsigned long long)files.writable() >> 20);
   }
   elision_ = plan.elision;
@@ -138,8 +142,8 @@ Result<void> Mover::Plan(const EvictionOrder& order, const EvictionPlan& plan,
     if (stamps_ != StampsOf(files.fds())) last_files = 0;
     ++files_number_;
   }
-  return PlanBlocks(order.moves, files, plan.disk_bytes, last_files, files_number_, ledger_,
-                    blocks);
+  return PlanBlocks(order.moves, files, plan.disk_bytes, plan.taken, last_files, files_number_,
+                    ledger_, blocks);
 }
 
 Result<void> Mover::EvictAll(const EvictionOrder& order, const EvictionPlan& plan,

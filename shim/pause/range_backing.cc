@@ -101,6 +101,12 @@ void RangeBacking::Give(Block& block, Block&& with) {
   Count(block, 1);
 }
 
+void RangeBacking::AddFileParts(std::vector<FilePart>& parts) const {
+  for (const Block& block : blocks) {
+    if (block.in_file && block.file) parts.push_back(*block.file);
+  }
+}
+
 wire::Place RangeBacking::place() const {
   if (blocks.empty()) return wire::Place::kDiscarded;
   const bool any_on_disk = std::any_of(blocks.begin(), blocks.end(),

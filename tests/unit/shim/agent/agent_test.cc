@@ -206,6 +206,16 @@ TEST_CASE("requests are answered in turn, those out of range refused") {
     commit.depth = depth;
     CHECK(ReadText(Ask(channel, commit).reason) == "BAD_MESSAGE");
   }
+  auto resume = wire::Make<wire::Resume>(16);
+  resume.tag_count = wire::kMaxTags + 1;
+  resume.gate_mode = uint32_t(wire::GateMode::kOpen);
+  CHECK(ReadText(Ask(channel, resume).reason) == "BAD_MESSAGE");
+  resume.tag_count = 1;
+  resume.gate_mode = 9;
+  CHECK(ReadText(Ask(channel, resume).reason) == "BAD_MESSAGE");
+  resume.gate_mode = uint32_t(wire::GateMode::kOpen);
+  resume.undoes_pause = 1;
+  CHECK(ReadText(Ask(channel, resume).reason) == "BAD_MESSAGE");
   const auto prepared = Ask(channel, PrepareFor(13));
   CHECK(prepared.code == 0);
   CHECK(prepared.state == uint32_t(ProcessState::kPrepared));

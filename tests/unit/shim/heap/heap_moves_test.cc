@@ -15,6 +15,7 @@ class CountedBacking : public Backing {
   explicit CountedBacking(int& live) : live_(live) { ++live_; }
   ~CountedBacking() override { --live_; }
   bool in_host_memory() const override { return true; }
+  void AddFileParts(std::vector<FilePart>&) const override {}
 
  private:
   int& live_;

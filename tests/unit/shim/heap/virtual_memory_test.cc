@@ -84,6 +84,7 @@ struct Kept : Backing {
   explicit Kept(int& live) : live_(live) { ++live_; }
   ~Kept() override { --live_; }
   bool in_host_memory() const override { return true; }
+  void AddFileParts(std::vector<FilePart>&) const override {}
   int& live_;
 };
 

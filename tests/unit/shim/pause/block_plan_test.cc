@@ -92,7 +92,7 @@ struct Planned {
     plan.new_host.clear();
     plan.space.reset();
     const uint64_t last = files_hold ? number : 0;
-    return PlanBlocks(std::span(&move, 1), files, files.capacity(), last, ++number, **ledger,
+    return PlanBlocks(std::span(&move, 1), files, files.capacity(), {}, last, ++number, **ledger,
                       &plan);
   }
   RangeBacking& backing() const { return static_cast<RangeBacking&>(*range.backing); }
