@@ -6,7 +6,7 @@
 namespace parkade::daemon {
 
 Begun::Begun(Journal& journal, OperationKind kind, std::span<const Member> members,
-             const Origin& origin)
+             const Origin& origin, PartsBack parts)
     : journal_(journal) {
   BegunOperation operation;
   operation.kind = kind;
@@ -14,6 +14,7 @@ Begun::Begun(Journal& journal, OperationKind kind, std::span<const Member> membe
   for (const Member& m : members) {
     operation.parties.push_back({m.process->identity(), IsOut(m.process->State())});
   }
+  operation.parts = std::move(parts);
   number_ = journal_.Begin(std::move(operation));
 }
 

@@ -12,8 +12,8 @@ namespace parkade::daemon {
 // so gone before it.
 class Begun {
  public:
-  Begun(Journal& journal, OperationKind kind, std::span<const Member> members,
-        const Origin& origin);
+  Begun(Journal& journal, OperationKind kind, std::span<const Member> members, const Origin& origin,
+        PartsBack parts = {});
   ~Begun() { journal_.End(number_); }
   Begun(const Begun&) = delete;
   Begun& operator=(const Begun&) = delete;

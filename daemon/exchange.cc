@@ -49,7 +49,7 @@ absl::Status Exchange::Move(const Transition::Eviction& eviction) {
 
 absl::Status Exchange::Run(const Transition::Eviction& eviction, bool release_host) {
   absl::Status moved = Move(eviction);
-  if (moved.ok()) return in_.Resume(release_host);
+  if (moved.ok()) return in_.Resume({release_host});
   // First who came in: who went out needs its memory.
   moved = in_.SendBack(std::move(moved));
   return out_.Undo(std::move(moved));

@@ -151,6 +151,9 @@ std::string Pack(const BegunOperation& operation) {
     to.Text(*text);
   }
   to.Number(operation.origin.begun_ns);
+  to.Number(operation.parts.tags.size());
+  for (const std::string& tag : operation.parts.tags) to.Text(tag);
+  to.Number(uint64_t(operation.parts.gate));
   return to.Take();
 }
 
@@ -168,7 +171,12 @@ std::optional<BegunOperation> UnpackOperation(std::string_view bytes) {
     *text = from.Text();
   }
   out.origin.begun_ns = from.Number();
-  if (!from.done() || !IsKind(out.kind)) return std::nullopt;
+  const uint64_t tags = from.Number();
+  for (uint64_t i = 0; i < tags && from.ok(); ++i) out.parts.tags.push_back(from.Text());
+  const uint64_t gate = from.Number();
+  const bool known = IsKind(out.kind) && gate <= UINT32_MAX && wire::IsGateMode(uint32_t(gate));
+  if (!from.done() || !known || tags > wire::kMaxTags) return std::nullopt;
+  out.parts.gate = wire::GateMode(gate);
   return out;
 }
 

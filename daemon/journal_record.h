@@ -28,6 +28,12 @@ enum class OperationKind : uint64_t { kPause = 1, kResume = 2, kHandoff = 3 };
 // As it stands in sentences.
 const char* NameOf(OperationKind kind);
 
+// What a resume brings back; see ResumeOrder.
+struct PartsBack {
+  std::vector<std::string> tags = {};
+  wire::GateMode gate = wire::GateMode::kOpen;
+};
+
 // A transition that has begun.
 struct BegunOperation {
   struct Party {
@@ -38,6 +44,7 @@ struct BegunOperation {
   OperationKind kind = OperationKind::kPause;
   std::vector<Party> parties;
   Origin origin;
+  PartsBack parts = {};  // of a resume
 };
 
 // What a request was answered.

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "common/text.h"
 #include "daemon/host_memory.h"
 #include "daemon/selector.h"
 #include "daemon/status.h"
@@ -26,7 +27,7 @@ absl::Status CheckEpoch(const ProcessList& processes, uint64_t epoch) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::vector<Member>> MembersFor(const ProcessList& processes, ProcessState goal,
+absl::StatusOr<std::vector<Member>> MembersFor(const ProcessList& processes, const AtGoal& at_goal,
                                                uint64_t epoch) {
   std::vector<Member> members;
   for (const auto& process : processes) {
@@ -48,9 +49,13 @@ absl::StatusOr<std::vector<Member>> MembersFor(const ProcessList& processes, Pro
     Member member;
     member.process = process;
     member.was_out = IsOut(view.state);
+    if (member.was_out && view.ledger) {
+      // A claim like any other: more than the address space holds is no figure.
+      member.disk_out = std::min<Bytes>(view.ledger->disk_backup_bytes, Bytes(1) << 56);
+    }
     // A shim that has nothing to do is still to hear of a caller who makes others stale.
     const bool new_epoch = view.connected && view.ledger && epoch > view.ledger->epoch;
-    member.already = view.state == goal && !new_epoch;
+    member.already = !new_epoch && at_goal(*process, view);
     if (!member.already && !view.connected) {
       return Fail(absl::StatusCode::kUnavailable, "SHIM_DISCONNECTED",
                   Cat("process ", process->pid(), " is not connected now; try again"),
@@ -79,7 +84,8 @@ absl::StatusOr<std::vector<Demand>> DemandsOf(const std::vector<Member>& members
   return demands;
 }
 
-GpuAccount::ByGpu Lacking(const std::vector<Member>& members) {
+GpuAccount::ByGpu Lacking(const std::vector<Member>& members,
+                          const std::vector<std::string>& tags) {
   GpuAccount::ByGpu lacking;
   for (const Member& member : members) {
     if (member.already) continue;
@@ -88,9 +94,9 @@ GpuAccount::ByGpu Lacking(const std::vector<Member>& members) {
     const wire::LedgerHeader& header = ledger->header;
     GpuAccount::ByGpu mine;
     for (const wire::LedgerRecord& r : ledger->records) {
-      const auto place = wire::Place(r.place);
-      const bool out = place != wire::Place::kGpu && place != wire::Place::kMoving;
-      if (out && header.devices[r.device].used != 0)
+      const bool wanted =
+          tags.empty() || std::find(tags.begin(), tags.end(), ReadText(r.tag)) != tags.end();
+      if (IsAway(r) && wanted && header.devices[r.device].used != 0)
         mine[GpuUuid(header.devices[r.device].uuid)] += r.bytes;
     }
     const wire::Reply& reply = member.finished;
@@ -99,7 +105,7 @@ GpuAccount::ByGpu Lacking(const std::vector<Member>& members) {
       Bytes& bytes = mine[GpuUuid(header.devices[reply.device].uuid)];
       bytes = std::max(bytes, reply.stats.needed_bytes);
     }
-    for (size_t i = 0; i < wire::kMaxDevices; ++i) {
+    for (size_t i = 0; tags.empty() && i < wire::kMaxDevices; ++i) {
       if (header.devices[i].used == 0 || header.out_bytes[i] == 0) continue;
       Bytes& bytes = mine[GpuUuid(header.devices[i].uuid)];
       // A hostile ledger may claim any size; 2^56 is beyond every address.

@@ -6,6 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "common/io/disk_setting.h"
+#include "daemon/goal.h"
 #include "daemon/gpu_account.h"
 #include "daemon/planner.h"
 #include "daemon/process.h"
@@ -21,23 +22,27 @@ struct Member {
   DiskSetting disk;                           // how its files are best used
   wire::Reply prepared{};
   wire::Reply finished{};  // of Commit or Resume
-  bool was_out = false;    // before the transition: an undo leaves it there
+  bool is_back = false;    // a Resume has brought in what it was about
+  bool was_out = false;    // before the transition, in part at least: an undo leaves that there
+  Bytes disk_out = 0;      // bytes that it had on disk then, and has no others of
 };
 
 // STALE_EPOCH when a caller with a higher epoch has moved one of them. 0: the caller has none.
 absl::Status CheckEpoch(const ProcessList& processes, uint64_t epoch);
 
-// Members for the processes. Those that are at `goal` are done already; BUSY when one is moving by
-// itself, as after the loss of its last daemon; SHIM_DISCONNECTED.
-absl::StatusOr<std::vector<Member>> MembersFor(const ProcessList& processes,
-                                               wire::ProcessState goal, uint64_t epoch);
+// Members for the processes. Those that are at their goal are done already; BUSY when one is moving
+// by itself, as after the loss of its last daemon; SHIM_DISCONNECTED.
+absl::StatusOr<std::vector<Member>> MembersFor(const ProcessList& processes, const AtGoal& at_goal,
+                                               uint64_t epoch);
 
 // What a pause of the members asks of the node; `stage`: host memory on the way to disk.
 absl::StatusOr<std::vector<Demand>> DemandsOf(const std::vector<Member>& members, Bytes stage);
 
 // HBM that the members lack, by GPU, as their ledgers say; a shim that has tried and failed knows
-// it to the last page.
-GpuAccount::ByGpu Lacking(const std::vector<Member>& members);
+// it to the last page. Of tags, if any are named, at least that: ledgers say nothing of the room
+// between their allocations.
+GpuAccount::ByGpu Lacking(const std::vector<Member>& members,
+                          const std::vector<std::string>& tags = {});
 
 // Of those that do not run.
 std::vector<int> PausedPids(const std::vector<Member>& members);

@@ -72,7 +72,7 @@ Outcome Movement::OutcomeOf(const Member& member, wire::ProcessState goal,
   Outcome outcome;
   outcome.pid = member.process->pid();
   outcome.already = member.already || member.finished.already != 0;
-  outcome.state = outcome.already ? goal : ProcessState(member.finished.state);
+  outcome.state = member.already ? member.process->State() : ProcessState(member.finished.state);
   outcome.stats = member.finished.stats;
   if (goal == ProcessState::kPaused && !member.already) {
     // Commit's reply begins where Prepare's ended.

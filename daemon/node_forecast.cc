@@ -3,6 +3,7 @@
 #include <span>
 #include <utility>
 
+#include "common/text.h"
 #include "daemon/explain.h"
 #include "daemon/node_state.h"
 #include "daemon/status.h"
@@ -10,10 +11,17 @@
 namespace parkade::daemon {
 namespace {
 
-using wire::ProcessState;
-
-Way WayOf(const Outcome& outcome) {
-  return outcome.state == ProcessState::kPaused ? Way::kOut : Way::kIn;
+// What there is of these tags in host memory and on disk, by the ledger's records.
+void CountParts(const Process& process, const std::vector<std::string>& tags,
+                ProcessForecast& forecast) {
+  forecast.host = forecast.disk = 0;
+  const auto ledger = process.Ledger();
+  if (!ledger.ok()) return;
+  for (const wire::LedgerRecord& r : ledger->records) {
+    if (std::find(tags.begin(), tags.end(), ReadText(r.tag)) == tags.end()) continue;
+    if (wire::Place(r.place) == wire::Place::kHost) forecast.host += r.bytes;
+    if (wire::Place(r.place) == wire::Place::kDisk) forecast.disk += r.bytes;
+  }
 }
 
 // Nobody is selected; an error unless that is allowed.
@@ -27,19 +35,19 @@ bool TakeSelected(absl::StatusOr<ProcessList> selected, bool allow_empty, Proces
 
 }  // namespace
 
-void NodeState::Note(const Outcomes& outcomes) {
+void NodeState::Note(Way way, std::span<const Outcome> outcomes) {
   for (const Outcome& outcome : outcomes) {
-    if (!outcome.already) rates_.Note(WayOf(outcome), outcome.stats);
+    if (!outcome.already) rates_.Note(way, outcome.stats);
   }
 }
 
-std::vector<Member> NodeState::Foresee(const ProcessList& processes, ProcessState goal,
+std::vector<Member> NodeState::Foresee(const ProcessList& processes, const AtGoal& at_goal,
                                        uint64_t epoch, Forecast& forecast) const {
   std::vector<Member> members;
   for (const auto& process : processes) {
     forecast.Refuse(to_.registry.CheckFree(*process));
     forecast.Refuse(CheckEpoch({process}, epoch));
-    auto member = MembersFor({process}, goal, epoch);
+    auto member = MembersFor({process}, at_goal, epoch);
     forecast.Refuse(member.status());
     if (member.ok()) {
       members.push_back(std::move(member->front()));
@@ -78,21 +86,24 @@ void NodeState::ForetellOut(const std::vector<Member>& members, const PauseOrder
     }
     process.new_host = (*grants)[i].new_host;
     if ((*grants)[i].disk == 0) continue;
-    forecast.Refuse(
-        to_.scratch.Foretell(*members[i].process, order.scratch_base, (*grants)[i].disk));
+    forecast.Refuse(to_.scratch.Foretell(*members[i].process, order.scratch_base,
+                                         members[i].disk_out + (*grants)[i].disk,
+                                         members[i].disk_out));
   }
 }
 
-void NodeState::ForetellIn(const std::vector<Member>& members, Forecast& forecast) const {
+void NodeState::ForetellIn(const std::vector<Member>& members, const std::vector<std::string>& tags,
+                           Forecast& forecast) const {
   for (const Member& member : members) {
     ProcessForecast& process = forecast.processes.emplace_back();
     process.pid = member.process->pid();
     process.already = member.already;
     const ProcessView view = member.process->View();
     if (process.already || !view.ledger) continue;
-    process.needed = Lacking({member});
+    process.needed = Lacking({member}, tags);
     process.host = view.ledger->host_backup_bytes;
     process.disk = view.ledger->disk_backup_bytes;
+    if (!tags.empty()) CountParts(*member.process, tags, process);
   }
 }
 
@@ -104,21 +115,24 @@ Forecast NodeState::Foretell(const Caller& caller, const PauseOrder& order) cons
                                                   order.allow_empty, &processes, forecast)) {
     return forecast;
   }
-  ForetellOut(Foresee(processes, ProcessState::kPaused, order.epoch, forecast), order, forecast);
+  const AtGoal at_goal = PausedBy(order.policies, order.gate.mode);
+  ForetellOut(Foresee(processes, at_goal, order.epoch, forecast), order, forecast);
   Estimate(Way::kOut, forecast.processes, &forecast.seconds);
   return forecast;
 }
 
 Forecast NodeState::Foretell(const Caller& caller, const ResumeOrder& order) const {
   Forecast forecast;
+  forecast.Refuse(Check(order));
   ProcessList processes;
-  if (!TakeSelected(to_.registry.Select(caller, order.selector), order.allow_empty, &processes,
-                    forecast)) {
+  if (!forecast.refusals.empty() || !TakeSelected(to_.registry.Select(caller, order.selector),
+                                                  order.allow_empty, &processes, forecast)) {
     return forecast;
   }
-  const auto members = Foresee(processes, ProcessState::kRunning, order.epoch, forecast);
-  ForetellIn(members, forecast);
-  for (const auto& [uuid, bytes] : Lacking(members)) {
+  forecast.Refuse(CheckParts(order, processes));
+  const auto members = Foresee(processes, ResumedBy(order), order.epoch, forecast);
+  ForetellIn(members, order.tags, forecast);
+  for (const auto& [uuid, bytes] : Lacking(members, order.tags)) {
     const GpuAccount::Room room = to_.account.RoomOn(uuid);
     if (!room.free || room.HasFor(bytes)) continue;
     const absl::Status failed =
@@ -136,11 +150,13 @@ Forecast NodeState::Foretell(const Caller& caller, const HandoffOrder& order) co
   forecast.Refuse(sides.status());
   if (!forecast.refusals.empty()) return forecast;
   const uint64_t epoch = order.outgoing.epoch;
-  sides->out = Foresee(sides->out_processes, ProcessState::kPaused, epoch, forecast);
-  sides->in = Foresee(sides->in_processes, ProcessState::kRunning, epoch, forecast);
+  sides->out =
+      Foresee(sides->out_processes, PausedBy(order.outgoing.policies, order.outgoing.gate.mode),
+              epoch, forecast);
+  sides->in = Foresee(sides->in_processes, ResumedBy(order.incoming), epoch, forecast);
   ForetellOut(sides->out, order.outgoing, forecast);
   const size_t out_count = forecast.processes.size();
-  ForetellIn(sides->in, forecast);
+  ForetellIn(sides->in, {}, forecast);
   forecast.Refuse(CheckFit(*sides, order.outgoing.policies));
   // Both at once: the slower side counts, or, one after the other, both.
   double out_seconds = 0, in_seconds = 0;

@@ -114,9 +114,10 @@ absl::StatusOr<Outcomes> NodeState::Handoff(const Caller& caller, const HandoffO
   const uint64_t epoch = order.outgoing.epoch;
   const auto claim = Take(all, epoch, course);
   if (!claim.ok()) return claim.status();
-  auto out = MembersFor(sides->out_processes, ProcessState::kPaused, epoch);
+  auto out = MembersFor(sides->out_processes,
+                        PausedBy(order.outgoing.policies, order.outgoing.gate.mode), epoch);
   if (!out.ok()) return out.status();
-  auto in = MembersFor(sides->in_processes, ProcessState::kRunning, epoch);
+  auto in = MembersFor(sides->in_processes, ResumedBy(order.incoming), epoch);
   if (!in.ok()) return in.status();
   sides->out = std::move(*out);
   sides->in = std::move(*in);
@@ -148,7 +149,9 @@ absl::StatusOr<Outcomes> NodeState::Handoff(const Caller& caller, const HandoffO
     if (!member.already) outcome.stats = member.prepared.stats;  // the gate's opening moved nothing
   }
   for (Outcome& outcome : outcomes) AddBounds(bounds, outcome);
-  Note(outcomes);
+  const std::span<const Outcome> all_outcomes(outcomes);
+  Note(Way::kOut, all_outcomes.first(sides->out.size()));
+  Note(Way::kIn, all_outcomes.subspan(sides->out.size()));
   return outcomes;
 }
 

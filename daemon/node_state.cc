@@ -39,13 +39,13 @@ bool IsEmpty(const absl::Status& claimed, const Order& order) {
 }  // namespace
 
 absl::StatusOr<NodeState::Claimed> NodeState::Claim(const Caller& caller, const Selector& selector,
-                                                    uint64_t epoch, ProcessState goal,
+                                                    uint64_t epoch, const AtGoal& at_goal,
                                                     Course& course) {
   auto selected = to_.registry.Select(caller, selector);
   if (!selected.ok()) return selected.status();
   auto claim = Take(*selected, epoch, course);
   if (!claim.ok()) return claim.status();
-  auto members = MembersFor(*selected, goal, epoch);
+  auto members = MembersFor(*selected, at_goal, epoch);
   if (!members.ok()) return members.status();
   return Claimed{std::move(*claim), std::move(*selected), std::move(*members)};
 }
@@ -66,7 +66,8 @@ absl::StatusOr<Registry::Claim> NodeState::Take(const ProcessList& processes, ui
 absl::StatusOr<Outcomes> NodeState::Pause(const Caller& caller, const PauseOrder& order,
                                           Course& course) {
   if (auto s = Check(order); !s.ok()) return s;
-  auto claimed = Claim(caller, order.selector, order.epoch, ProcessState::kPaused, course);
+  auto claimed =
+      Claim(caller, order.selector, order.epoch, PausedBy(order.policies, order.gate.mode), course);
   if (IsEmpty(claimed.status(), order)) return Outcomes{};
   if (!claimed.ok()) return claimed.status();
   std::vector<Member>& members = claimed->members;
@@ -87,7 +88,7 @@ absl::StatusOr<Outcomes> NodeState::Pause(const Caller& caller, const PauseOrder
   for (const Member& member : members) {
     outcomes.push_back(movement.OutcomeOf(member, ProcessState::kPaused, course.arrived_ns()));
   }
-  Note(outcomes);
+  Note(Way::kOut, outcomes);
   timeline.Ended("report");
   timeline.Log("pause");
   return outcomes;
@@ -130,8 +131,9 @@ absl::Status NodeState::Provide(std::vector<Member>& members, std::vector<Scratc
   for (size_t i = 0; i < members.size(); ++i) {
     members[i].grant = (*grants)[i];
     if (members[i].grant.disk == 0 || members[i].already) continue;
-    if (auto s = to_.scratch.Reserve(members[i].process, order.scratch_base, members[i].grant.disk,
-                                     uses[i]);
+    if (auto s = to_.scratch.Reserve(members[i].process, order.scratch_base,
+                                     members[i].disk_out + members[i].grant.disk, uses[i],
+                                     members[i].disk_out);
         !s.ok()) {
       return s;
     }
@@ -144,7 +146,11 @@ absl::Status NodeState::Provide(std::vector<Member>& members, std::vector<Scratc
 void NodeState::Settle(const std::vector<Member>& members, std::vector<Scratch::Use>& uses,
                        const absl::Status& moved) {
   for (size_t i = 0; i < uses.size(); ++i) {
-    if (!moved.ok() && members[i].process->State() == ProcessState::kRunning) {
+    const ProcessView view = members[i].process->View();
+    const bool as_before = view.state == ProcessState::kRunning ||
+                           (members[i].was_out && view.ledger &&
+                            view.ledger->disk_backup_bytes == members[i].disk_out);
+    if (!moved.ok() && as_before) {
       uses[i].GiveBack();
     } else {
       uses[i].Keep();  // also of one that stayed behind paused: its bytes are there
@@ -154,15 +160,18 @@ void NodeState::Settle(const std::vector<Member>& members, std::vector<Scratch::
 
 absl::StatusOr<Outcomes> NodeState::Resume(const Caller& caller, const ResumeOrder& order,
                                            Course& course) {
-  auto claimed = Claim(caller, order.selector, order.epoch, ProcessState::kRunning, course);
+  if (auto s = Check(order); !s.ok()) return s;
+  auto claimed = Claim(caller, order.selector, order.epoch, ResumedBy(order), course);
   if (IsEmpty(claimed.status(), order)) return Outcomes{};
   if (!claimed.ok()) return claimed.status();
+  if (auto s = CheckParts(order, claimed->processes); !s.ok()) return s;
   std::vector<Member>& members = claimed->members;
   if (order.release_host) {
     // What runs may still hold a pool: its shim answers `already` and gives that back.
     for (Member& member : members) member.already = false;
   }
-  const Begun begun(to_.journal, OperationKind::kResume, members, course.origin());
+  const Begun begun(to_.journal, OperationKind::kResume, members, course.origin(),
+                    {order.tags, order.gate});
   Movement movement(to_.gpus, claimed->processes);
   double waited_seconds = 0;
   Timeline timeline(course.arrived_ns());
@@ -177,7 +186,7 @@ absl::StatusOr<Outcomes> NodeState::Resume(const Caller& caller, const ResumeOrd
     outcomes.push_back(movement.OutcomeOf(member, ProcessState::kRunning, course.arrived_ns()));
     outcomes.back().wait_seconds = waited_seconds;
   }
-  Note(outcomes);
+  Note(Way::kIn, outcomes);
   timeline.Ended("report");
   timeline.Log("resume");
   return outcomes;
@@ -199,13 +208,13 @@ absl::Status NodeState::Restore(std::vector<Member>& members, const ResumeOrder&
   for (const Deadline by = Deadline::InNs(order.wait_timeout_ns);;) {
     // Who lives is not to wait for room for who has ended.
     for (Member& m : members) m.already |= m.process->ended();
-    status = booking.Book(Lacking(members), by);
+    status = booking.Book(Lacking(members, order.tags), by);
     // Those that are back stay so; whoever waits for room does no longer.
     if (course.cancelled()) status = course.Cancellation();
     if (!status.ok()) {
       status = Annotate(status, "", {{"paused_pids", Join(PausedPids(members), ", ")}});
     } else {
-      status = transition.Resume(order.release_host);
+      status = transition.Resume({order.release_host, order.tags, order.gate});
     }
     // What the driver has free may lie in pieces, or somebody else was faster: again, while there
     // is time, those that are still paused.
@@ -220,16 +229,19 @@ absl::Status NodeState::Restore(std::vector<Member>& members, const ResumeOrder&
                     {{"pid", std::to_string(m.process->pid())}});
     }
   }
-  return ReasonOf(status) == "GPU_MEMORY" ? ExplainShortage(status, Lacking(members), to_.gpus)
-                                          : status;
+  return ReasonOf(status) == "GPU_MEMORY"
+             ? ExplainShortage(status, Lacking(members, order.tags), to_.gpus)
+             : status;
 }
 
-absl::Status NodeState::BringBack(const ProcessList& processes) {
+absl::Status NodeState::BringBack(const ProcessList& processes, const PartsBack& parts) {
   std::vector<Member> members;
   for (const auto& process : processes) {
     members.emplace_back().process = process;
   }
   ResumeOrder order;
+  order.tags = parts.tags;
+  order.gate = parts.gate;
   order.wait_timeout_ns = 2'000'000'000;  // somebody else's pause may be about to make room
   Course course;
   double waited_seconds;

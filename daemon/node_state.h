@@ -53,8 +53,8 @@ class NodeState {
   Forecast Foretell(const Caller& caller, const ResumeOrder& order) const;
   Forecast Foretell(const Caller& caller, const HandoffOrder& order) const;
   // Resumes processes that the caller of this has claimed, all at once; what an interrupted
-  // operation has left behind paused.
-  absl::Status BringBack(const ProcessList& processes);
+  // operation has left behind paused, or was to bring back.
+  absl::Status BringBack(const ProcessList& processes, const PartsBack& parts);
 
  private:
   struct Claimed {
@@ -63,9 +63,9 @@ class NodeState {
     std::vector<Member> members;
   };
   // Those selected, when nothing of an earlier daemon's is under way with them any more. Members
-  // that are at `goal` are done already.
+  // that are at their goal are done already.
   absl::StatusOr<Claimed> Claim(const Caller& caller, const Selector& selector, uint64_t epoch,
-                                wire::ProcessState goal, Course& course);
+                                const AtGoal& at_goal, Course& course);
   absl::StatusOr<Registry::Claim> Take(const ProcessList& processes, uint64_t epoch,
                                        Course& course);
   // The two sides of a handoff, in the order of their members.
@@ -75,14 +75,15 @@ class NodeState {
   };
   absl::StatusOr<Sides> SelectSides(const Caller& caller, const HandoffOrder& order) const;
   // Members for a forecast, of those that can be moved; the others' reasons go to `forecast`.
-  std::vector<Member> Foresee(const ProcessList& processes, wire::ProcessState goal, uint64_t epoch,
+  std::vector<Member> Foresee(const ProcessList& processes, const AtGoal& at_goal, uint64_t epoch,
                               Forecast& forecast) const;
   void ForetellOut(const std::vector<Member>& members, const PauseOrder& order,
                    Forecast& forecast) const;
-  void ForetellIn(const std::vector<Member>& members, Forecast& forecast) const;
+  void ForetellIn(const std::vector<Member>& members, const std::vector<std::string>& tags,
+                  Forecast& forecast) const;
   // The longest of them, at the rates that were seen; false where one is not known.
   bool Estimate(Way way, std::span<const ProcessForecast> processes, double* seconds) const;
-  void Note(const Outcomes& outcomes);
+  void Note(Way way, std::span<const Outcome> outcomes);
 
   // GPU_MEMORY when who comes in does not fit where the others have left.
   absl::Status CheckFit(const Sides& sides, const Policies& policies) const;

@@ -3,6 +3,7 @@
 
 #include "daemon/scratch_base.h"
 #include "daemon/status.h"
+#include "daemon/tags.h"
 #include "daemon/words.h"
 
 namespace parkade::daemon {
@@ -21,5 +22,7 @@ absl::Status Check(const PauseOrder& order) {
   if (order.scratch_base.empty()) return absl::OkStatus();
   return CheckBasePath(order.scratch_base);
 }
+
+absl::Status Check(const ResumeOrder& order) { return CheckNames(order.tags); }
 
 }  // namespace parkade::daemon

@@ -37,8 +37,10 @@ struct ResumeOrder {
   Selector selector;
   bool release_host = false;
   uint64_t epoch = 0;
-  uint64_t wait_timeout_ns = 0;  // for free HBM
-  bool allow_empty = false;      // as in PauseOrder
+  uint64_t wait_timeout_ns = 0;        // for free HBM
+  bool allow_empty = false;            // as in PauseOrder; nor is a tag that nobody has
+  std::vector<std::string> tags = {};  // these alone, in this order; empty: all that is out
+  wire::GateMode gate = wire::GateMode::kOpen;  // with tags, while something stays out
 };
 
 // Where bytes of both sides of a handoff may be at one time; the numbers are those of the API.
@@ -58,6 +60,7 @@ struct HandoffOrder {
 
 // Ranges that need no look at the node. INVALID_ARGUMENT: BAD_POLICY, UNKNOWN_TAG, BAD_SIZE.
 absl::Status Check(const PauseOrder& order);
+absl::Status Check(const ResumeOrder& order);
 
 // What the driver said of a GPU before and after.
 struct GpuChange {

@@ -9,6 +9,7 @@
 #include "common/text.h"
 #include "daemon/printable.h"
 #include "daemon/status.h"
+#include "daemon/tags.h"
 #include "daemon/words.h"
 
 namespace parkade::daemon {
@@ -24,6 +25,12 @@ constexpr Bytes kLargestPiece = 512_MiB;
 // As little as a request may ask for, and what the shim takes multiples of.
 constexpr Bytes kLeastStage = 16_MiB;
 constexpr Bytes kStageStep = 2_MiB;
+
+std::vector<std::string> NamesOf(const Policies& policies) {
+  std::vector<std::string> names;
+  for (const auto& [tag, policy] : policies.Named(Policy::kHost)) names.push_back(tag);
+  return names;
+}
 
 struct Tiers {
   Bytes host = 0, disk = 0, automatic = 0;
@@ -145,24 +152,13 @@ void GrantStage(const Demand& demand, Room& room, Grant& grant) {
 }
 
 // UNKNOWN_TAG for a tag that none of the processes has.
-absl::Status CheckKnown(const Policies& policies, std::span<const Demand> demands) {
+absl::Status CheckKnownIn(const Policies& policies, std::span<const Demand> demands) {
   if (policies.allow_unknown) return absl::OkStatus();
   std::set<std::string> known;
   for (const Demand& demand : demands) {
     for (const auto& [tag, bytes] : demand.by_tag) known.insert(tag);
   }
-  for (const auto& [tag, policy] : policies.Named(Policy::kHost)) {
-    if (known.contains(tag)) continue;
-    // A process may have any number of them, and bytes that are no text.
-    const std::vector<std::string> some(
-        known.begin(), std::next(known.begin(), long(std::min<size_t>(known.size(), 32))));
-    const std::string list = Printable(Join(some, ","));
-    return Fail(absl::StatusCode::kInvalidArgument, "UNKNOWN_TAG",
-                Cat("no selected process has an allocation with tag \"", tag, "\"; they have ",
-                    list.empty() ? "none" : list),
-                {{"tag", tag}, {"known_tags", list}});
-  }
-  return absl::OkStatus();
+  return CheckKnown(NamesOf(policies), known);
 }
 
 }  // namespace
@@ -189,16 +185,7 @@ absl::Status CheckPolicies(const Policies& policies) {
     return Fail(kInvalid, "BAD_POLICY",
                 "discard loses bytes: it must name its tags, never stand for all of them");
   }
-  const auto named = policies.Named(Policy::kHost);
-  if (named.size() > wire::kMaxTags) {
-    return Fail(kInvalid, "BAD_POLICY",
-                Cat(named.size(), " tags are named, at most ", wire::kMaxTags, " can be"));
-  }
-  for (const auto& [tag, policy] : named) {
-    if (!tag.empty() && tag.size() < sizeof(wire::TagPolicy::tag)) continue;
-    return Fail(kInvalid, "UNKNOWN_TAG", Cat("no tag is called \"", tag, "\""), {{"tag", tag}});
-  }
-  return absl::OkStatus();
+  return CheckNames(NamesOf(policies));
 }
 
 Demand DemandOf(int pid, Policy process_default, const wire::LedgerView& ledger) {
@@ -251,7 +238,7 @@ std::vector<TagShare> SharesOf(const Policies& policies, const Demand& demand, c
 
 absl::StatusOr<std::vector<Grant>> Plan(const Policies& policies, std::span<const Demand> demands,
                                         Bytes host_free) {
-  if (auto s = CheckKnown(policies, demands); !s.ok()) return s;
+  if (auto s = CheckKnownIn(policies, demands); !s.ok()) return s;
   std::vector<Grant> grants(demands.size());
   std::vector<Tiers> tiers;
   Room room(host_free, demands);

@@ -133,7 +133,7 @@ bool Recovery::Advance(Interrupted& entry, bool all_had_time) {
   }
   if (!there.empty()) {
     absl::Status result;
-    if (!back.empty()) result = to_.node.BringBack(back);
+    if (!back.empty()) result = to_.node.BringBack(back, entry.operation.parts);
     Tell(entry, back, result);
   }
   // First free, then told to be so: whoever waits shall find them free.

@@ -140,14 +140,30 @@ absl::StatusOr<std::shared_ptr<ScratchDirectory>> Scratch::Make(const Process& p
   return first;
 }
 
+absl::StatusOr<BaseChoice> Scratch::Choose(const Process& process,
+                                           const std::string& requested_base, Bytes held) const {
+  const ProcessView view = process.View();
+  const BaseChoice choice =
+      ChooseBase(rules_, requested_base,
+                 {view.introduction.wanted_scratch_base, view.introduction.scratch_base_yields},
+                 process.user().uid);
+  const auto existing = process.scratch();
+  if (held == 0 || existing == nullptr || existing->base() == choice.path) return choice;
+  if (requested_base.empty()) return ChooseBase(rules_, existing->base(), {}, process.user().uid);
+  return Fail(absl::StatusCode::kFailedPrecondition, "SCRATCH_IN_USE",
+              Cat("process ", process.pid(), " has ", InUnits(held), " on disk in ",
+                  existing->base(), ": what else goes to disk goes there, until it is resumed"),
+              {{"pid", std::to_string(process.pid())}, {"path", existing->base()}});
+}
+
 absl::Status Scratch::Reserve(const std::shared_ptr<Process>& process,
-                              const std::string& requested_base, Bytes bytes, Use& use) {
+                              const std::string& requested_base, Bytes bytes, Use& use,
+                              Bytes held) {
   if (auto s = CheckFileSizeLimit(*process, bytes); !s.ok()) return s;
   const FsUser user = process->user();
-  const ProcessView view = process->View();
-  const BaseChoice choice = ChooseBase(
-      rules_, requested_base,
-      {view.introduction.wanted_scratch_base, view.introduction.scratch_base_yields}, user.uid);
+  const auto chosen = Choose(*process, requested_base, held);
+  if (!chosen.ok()) return chosen.status();
+  const BaseChoice& choice = *chosen;
   std::vector<DiskRates> rates{trials_.Of(choice.path)};
   for (const std::string& stripe : choice.stripes) rates.push_back(trials_.Of(stripe));
   const std::vector<double> weights = WeightsOf(rates);
@@ -190,13 +206,12 @@ absl::Status Scratch::Reserve(const std::shared_ptr<Process>& process,
 }
 
 absl::Status Scratch::Foretell(const Process& process, const std::string& requested_base,
-                               Bytes bytes) const {
+                               Bytes bytes, Bytes held_out) const {
   if (auto s = CheckFileSizeLimit(process, bytes); !s.ok()) return s;
   const FsUser user = process.user();
-  const ProcessView view = process.View();
-  const BaseChoice choice = ChooseBase(
-      rules_, requested_base,
-      {view.introduction.wanted_scratch_base, view.introduction.scratch_base_yields}, user.uid);
+  const auto chosen = Choose(process, requested_base, held_out);
+  if (!chosen.ok()) return chosen.status();
+  const BaseChoice& choice = *chosen;
   const auto base = OpenBase(rules_, choice, user);
   if (!base.ok()) return base.status();
   struct statvfs s;

@@ -46,15 +46,17 @@ class Scratch {
   };
 
   // Sees to it that `use` has a directory with `bytes` preallocated, in the base that the request,
-  // the process or the configuration names. May be called again to add bytes. On failure nothing
-  // that this call made is left. Only for whoever has claimed the process.
+  // the process or the configuration names. May be called again to add bytes. `held` of them the
+  // process has out in its directory: that stays its directory, SCRATCH_IN_USE where another base
+  // is requested. On failure nothing that this call made is left. Only for whoever has claimed the
+  // process.
   absl::Status Reserve(const std::shared_ptr<Process>& process, const std::string& requested_base,
-                       Bytes bytes, Use& use);
+                       Bytes bytes, Use& use, Bytes held = 0);
 
   // Whether Reserve of so many bytes would find a base that will do and room in it now; quotas are
   // not asked. Makes nothing but, as Reserve, a base of the last resort.
-  absl::Status Foretell(const Process& process, const std::string& requested_base,
-                        Bytes bytes) const;
+  absl::Status Foretell(const Process& process, const std::string& requested_base, Bytes bytes,
+                        Bytes held = 0) const;
 
   // Takes over the directory that a process holds from an earlier daemon (`lock` may be empty),
   // unless it has one already or the base is none that this or an earlier daemon may have used.
@@ -80,6 +82,9 @@ class Scratch {
   absl::StatusOr<std::shared_ptr<ScratchDirectory>> Make(const Process& process,
                                                          const BaseChoice& choice,
                                                          const FsUser& user);
+  // The base for a process of which `held` bytes are out on disk.
+  absl::StatusOr<BaseChoice> Choose(const Process& process, const std::string& requested_base,
+                                    Bytes held) const;
   bool MayHaveUsed(const std::string& path) EXCLUDES(mu_);
   void Remember(const std::string& base) EXCLUDES(mu_);
   std::string FileName() const { return state_dir_ + "/scratch-bases"; }

@@ -27,6 +27,9 @@ absl::StatusOr<HandoffOrder> Read(const v1::HandoffRequest& in, const Asker& ask
   if (in.incoming().has_wait_timeout()) {
     return BadRequest("a handoff waits for no free memory: incoming has a wait_timeout");
   }
+  if (!in.incoming().tags().empty()) {
+    return BadRequest("a handoff brings in all that is out: incoming has tags");
+  }
   HandoffOrder out;
   auto outgoing = Read(in.outgoing(), asker);
   if (!outgoing.ok()) return outgoing.status();

@@ -32,6 +32,13 @@ absl::Status ReadChoice(int value, bool (*known)(uint32_t), std::string_view nam
   return absl::OkStatus();
 }
 
+absl::StatusOr<std::vector<std::string>> ReadNamed(
+    const google::protobuf::RepeatedPtrField<std::string>& in) {
+  auto tags = ReadTags({in.begin(), in.end()});
+  if (!tags.empty() || in.empty()) return tags;
+  return Fail(absl::StatusCode::kInvalidArgument, "UNKNOWN_TAG", "the list of tags names none");
+}
+
 const char* PlaceName(wire::Place place) {
   switch (place) {
     case wire::Place::kGpu:
@@ -95,10 +102,9 @@ absl::StatusOr<PauseOrder> Read(const v1::PauseRequest& in, const Asker& asker) 
   if (!policies.ok()) return policies.status();
   out.policies = std::move(*policies);
   if (auto s = AddGroups(in.selector(), asker, out.policies); !s.ok()) return s;
-  out.policies.only = ReadTags({in.tags().begin(), in.tags().end()});
-  if (out.policies.only.empty() && !in.tags().empty()) {
-    return Fail(absl::StatusCode::kInvalidArgument, "UNKNOWN_TAG", "the list of tags names none");
-  }
+  auto tags = ReadNamed(in.tags());
+  if (!tags.ok()) return tags.status();
+  out.policies.only = std::move(*tags);
   out.allow_empty = out.policies.allow_unknown = in.allow_empty();
   for (const absl::Status& s :
        {ReadChoice(in.gate_mode(), wire::IsGateMode, "gate mode", &out.gate.mode),
@@ -128,8 +134,17 @@ absl::StatusOr<ResumeOrder> Read(const v1::ResumeRequest& in, const Asker& asker
   if (!timeout.ok()) return timeout.status();
   auto selector = Read(in.selector(), asker);
   if (!selector.ok()) return selector.status();
-  return ResumeOrder{std::move(*selector), in.release_host(), in.epoch(), *timeout,
-                     in.allow_empty()};
+  ResumeOrder out{std::move(*selector), in.release_host(), in.epoch(), *timeout, in.allow_empty()};
+  auto tags = ReadNamed(in.tags());
+  if (!tags.ok()) return tags.status();
+  out.tags = std::move(*tags);
+  if (in.gate_mode() != 0 && out.tags.empty()) {
+    return BadPolicy("gate_mode is about what stays out: a resume of everything opens the gate");
+  }
+  if (auto s = ReadChoice(in.gate_mode(), wire::IsGateMode, "gate mode", &out.gate); !s.ok()) {
+    return s;
+  }
+  return out;
 }
 
 void Write(const ProcessView& in, v1::Process* out) {

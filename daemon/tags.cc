@@ -2,8 +2,12 @@
 #include "daemon/tags.h"
 
 #include <algorithm>
+#include <iterator>
 
+#include "daemon/printable.h"
+#include "daemon/status.h"
 #include "daemon/words.h"
+#include "proto/wire.h"
 
 namespace parkade::daemon {
 
@@ -20,6 +24,34 @@ std::vector<std::string> ReadTags(const std::vector<std::string>& texts) {
     }
   }
   return tags;
+}
+
+absl::Status CheckNames(const std::vector<std::string>& tags) {
+  constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
+  if (tags.size() > wire::kMaxTags) {
+    return Fail(kInvalid, "BAD_POLICY",
+                Cat(tags.size(), " tags are named, at most ", wire::kMaxTags, " can be"));
+  }
+  for (const std::string& tag : tags) {
+    if (!tag.empty() && tag.size() < sizeof(wire::TagPolicy::tag)) continue;
+    return Fail(kInvalid, "UNKNOWN_TAG", Cat("no tag is called \"", tag, "\""), {{"tag", tag}});
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckKnown(const std::vector<std::string>& tags, const std::set<std::string>& known) {
+  for (const std::string& tag : tags) {
+    if (known.contains(tag)) continue;
+    // A process may have any number of them, and bytes that are no text.
+    const std::vector<std::string> some(
+        known.begin(), std::next(known.begin(), long(std::min<size_t>(known.size(), 32))));
+    const std::string list = Printable(Join(some, ","));
+    return Fail(absl::StatusCode::kInvalidArgument, "UNKNOWN_TAG",
+                Cat("no selected process has an allocation with tag \"", tag, "\"; they have ",
+                    list.empty() ? "none" : list),
+                {{"tag", tag}, {"known_tags", list}});
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace parkade::daemon

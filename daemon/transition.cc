@@ -231,10 +231,12 @@ absl::Status Transition::Undo(absl::Status why) {
     if (!answer || !answer->reply) return false;
     return IsOut(ProcessState(answer->reply->state));
   };
-  const auto resumes = Send([&](const Member& m) { return !m.already && !m.was_out && is_out(m); },
+  const auto resumes = Send([&](const Member& m) { return !m.already && is_out(m); },
                             [&](Member& m, const auto& r, size_t slot) {
-                              Tell(m, ProcessState::kRestoring);
-                              m.process->Send(wire::Make<wire::Resume>(), r, slot);
+                              auto resume = wire::Make<wire::Resume>();
+                              resume.undoes_pause = m.was_out ? 1 : 0;
+                              if (!m.was_out) Tell(m, ProcessState::kRestoring);
+                              m.process->Send(resume, r, slot);
                             });
   WaitWhileMoving(*resumes, limits_.stall_ms, Until::kAll);
   const Answers resumed = resumes->answers();
@@ -243,8 +245,11 @@ absl::Status Transition::Undo(absl::Status why) {
   std::vector<int> paused;
   for (const Member& m : members_) {
     if (m.already) continue;
-    // Its ledger says where it is, also when its answer was lost on the way.
-    if (!m.was_out && StaysOut(*m.process)) paused.push_back(m.process->pid());
+    // Its ledger says where it is, also when its answer was lost on the way. Who was out before is
+    // further out only when it could not be undone.
+    const auto& undone = resumed[size_t(&m - members_.data())];
+    const bool undoes = !m.was_out || (undone && !undone->status.ok());
+    if (undoes && StaysOut(*m.process)) paused.push_back(m.process->pid());
     events_.Publish(Event::Kind::kState, *m.process);
   }
   if (why.ok()) return why;
@@ -256,16 +261,18 @@ absl::Status Transition::Undo(absl::Status why) {
   return why;
 }
 
-absl::Status Transition::Resume(bool release_host) {
+absl::Status Transition::Resume(const Return& what) {
   if (course_ != nullptr) course_->Moves();
-  const auto is_back = [](const Member& m) {
-    return m.already || ProcessState(m.finished.state) == ProcessState::kRunning;
-  };
+  const auto is_back = [](const Member& m) { return m.already || m.is_back; };
   const auto round = Send([&](const Member& m) { return !is_back(m); },
                           [&](Member& m, const auto& r, size_t slot) {
                             auto resume = wire::Make<wire::Resume>();
-                            resume.release_host = release_host ? 1 : 0;
+                            resume.release_host = what.release_host ? 1 : 0;
                             resume.epoch = epoch_;
+                            resume.gate_mode = uint32_t(what.gate);
+                            for (const std::string& tag : what.tags) {
+                              CopyText(resume.tags[resume.tag_count++], tag);
+                            }
                             Tell(m, ProcessState::kRestoring);
                             m.process->Send(resume, r, slot);
                           });
@@ -276,7 +283,8 @@ absl::Status Transition::Resume(bool release_host) {
     Member& m = members_[i];
     if (is_back(m)) continue;
     if (answers[i] && answers[i]->reply) m.finished = *answers[i]->reply;
-    if (StaysOut(*m.process)) paused.push_back(m.process->pid());
+    m.is_back = answers[i] && answers[i]->status.ok();
+    if (!is_back(m) && StaysOut(*m.process)) paused.push_back(m.process->pid());
     events_.Publish(Event::Kind::kState, *m.process);
   }
   absl::Status failed = FirstFailure(answers, "stopped moving bytes");

@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -35,7 +36,7 @@ class Transition {
       : members_(members), events_(events), limits_(limits), epoch_(epoch), course_(course) {}
 
   // Closes all gates and drains, all at once, with calls let through where ranks wait for each
-  // other. On failure every gate is open again and nothing has changed. Fills `prepared`; members
+  // other. On failure every gate is as it was and nothing has changed. Fills `prepared`; members
   // that turn out to be paused become `already`.
   absl::Status Prepare(const GateOrder& gate);
 
@@ -44,8 +45,8 @@ class Transition {
     Bytes chunk_bytes;
     std::optional<wire::Elision> elision = {};
   };
-  // Evicts in all of them at once. On failure all of them run again with their bytes, but for
-  // those that the message then names. Fills `finished`.
+  // Evicts in all of them at once. On failure all of them are as they were, running or paused in
+  // part, but for those that the message then names. Fills `finished`.
   absl::Status Commit(const Eviction& eviction);
 
   // The same in two steps, for a handoff. End is for when WaitAllOrFailure of the round has ended,
@@ -58,8 +59,9 @@ class Transition {
   absl::Status EndArrival(Round& round);
   // What came in, or is about to, gives its HBM back. On a failure `why` says who did not answer.
   absl::Status SendBack(absl::Status why);
-  // Brings every member that ran back to running after a failure; adds what stays behind, and who
-  // has not answered and is left to itself, to `why`.
+  // After a failure: brings every member that ran back to running, and takes back what has moved of
+  // those that were out in part. Adds what stays behind, and who has not answered and is left to
+  // itself, to `why`.
   absl::Status Undo(absl::Status why);
 
   // What moves is told by: bytes moved and state of each member.
@@ -69,9 +71,16 @@ class Transition {
   // After Prepare: opens all gates.
   void Abort();
 
-  // Brings all of them back, at once. On failure some may run and the others stay paused with their
-  // backups; the message names these. Fills `finished`. Called again, it tries those again.
-  absl::Status Resume(bool release_host);
+  // What comes back.
+  struct Return {
+    bool release_host = false;
+    std::vector<std::string> tags = {};           // in this order; empty: all that is out
+    wire::GateMode gate = wire::GateMode::kOpen;  // with tags, while something stays out
+  };
+  // Brings it back in all of them, at once. On failure some may have it and the others stay paused
+  // with their backups; the message names these. Fills `finished`. Called again, it tries those
+  // again.
+  absl::Status Resume(const Return& what);
 
  private:
   using Answers = std::vector<std::optional<Answer>>;

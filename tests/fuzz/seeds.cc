@@ -70,7 +70,11 @@ void Packets() {
   Packet("prepare", wire::Make<wire::Prepare>(9));
   Packet("let_through", wire::Make<wire::LetThrough>(9));
   Packet("abort", wire::Make<wire::Abort>(9));
-  Packet("resume", wire::Make<wire::Resume>(9));
+  auto resume = wire::Make<wire::Resume>(9);
+  resume.gate_mode = uint32_t(wire::GateMode::kOpen);
+  resume.tag_count = 1;
+  CopyText(resume.tags[0], "weights");
+  Packet("resume", resume);
   Packet("want", wire::Make<wire::Want>(9));
   Packet("holders", wire::Make<wire::Holders>(9));
   Packet("warm", wire::Make<wire::Warm>(9));
@@ -125,6 +129,7 @@ void Journals() {
   process.introduction.rank = 3;
   daemon::BegunOperation operation;
   operation.parties = {{process.identity, true}, {process.identity, false}};
+  operation.parts.tags = {"weights", "kv_cache"};
   daemon::GivenAnswer done{"uid 1000", "swap-6", "body", daemon::Outcomes(2)};
   daemon::GivenAnswer failed{
       "uid 1000", "swap-5", "",

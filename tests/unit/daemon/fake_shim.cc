@@ -33,8 +33,10 @@ FakeShim::FakeShim(FakeShimSettings settings)
   [[maybe_unused]] int r = ftruncate(
       ledger_.get(), off_t(wire::kLedgerHeaderBytes + records * sizeof(wire::LedgerRecord)));
   r = fcntl(ledger_.get(), F_ADD_SEALS, F_SEAL_SHRINK);
+  places_.assign(records, wire::Place::kGpu);
+  moved_.assign(records, false);
   WriteHeader();
-  SetPlaces(wire::Place::kGpu);
+  WriteRecords();
 }
 
 FakeShim::~FakeShim() { Disconnect(); }
@@ -53,17 +55,19 @@ void FakeShim::WriteHeader() {
   h.gate_mode = gate_mode_;
   memcpy(h.devices[0].uuid, kUuid, sizeof kUuid);
   h.devices[0].used = 1;
-  for (const FakeAllocation& a : settings_.allocations) {
-    h.devices[0].requested_bytes += a.bytes;
-    const bool out = state() == ProcessState::kPaused || state() == ProcessState::kRestoring;
-    if (!out) h.devices[0].resident_bytes += Stored(a.bytes);
+  for (size_t i = 0; i < places_.size(); ++i) {
+    const Bytes bytes = settings_.allocations[i].bytes;
+    h.devices[0].requested_bytes += bytes;
+    // A Resume in turn has all of it by its end.
+    const bool in = IsIn(i) || state() == ProcessState::kPartlyMoved;
+    if (in) h.devices[0].resident_bytes += Stored(bytes);
   }
   h.shifted_bytes[0] = uint64_t(shifted_.load());
   CopyText(h.text, "PARKADE_POLICY=host (default)\nwarning: this is no real shim");
   [[maybe_unused]] const ssize_t n = pwrite(ledger_.get(), &h, sizeof h, 0);
 }
 
-void FakeShim::SetPlaces(wire::Place place) {
+void FakeShim::WriteRecords() {
   uint64_t base = 0x7f0000000000;
   for (size_t i = 0; i < settings_.allocations.size(); ++i) {
     const FakeAllocation& a = settings_.allocations[i];
@@ -73,7 +77,7 @@ void FakeShim::SetPlaces(wire::Place place) {
     r.bytes = a.bytes;
     r.number = i + 1;
     r.allocation_class = uint32_t(wire::AllocationClass::kPausable);
-    r.place = uint32_t(place);
+    r.place = uint32_t(places_[i]);
     CopyText(r.tag, a.tag);
     base += RoundUp(a.bytes, 2_MiB);
     [[maybe_unused]] const ssize_t n =
@@ -181,9 +185,7 @@ void FakeShim::Loop() {
   }
   draining_.reset();
   arriving_.reset();
-  if (state() == ProcessState::kPrepared || state() == ProcessState::kPreparing) {
-    SetState(ProcessState::kRunning);
-  }
+  if (state() == ProcessState::kPrepared || state() == ProcessState::kPreparing) GoBack();
   if (state() == ProcessState::kRestoring || state() == ProcessState::kPartlyMoved) {
     SetState(ProcessState::kPaused);
   }
@@ -224,7 +226,7 @@ bool FakeShim::LookAtDrain() {
   }
   if (!d.by.Passed()) return true;
   draining_.reset();
-  SetState(ProcessState::kRunning);
+  GoBack();
   return Answer(op_id, MakeError(Code::kFailedPrecondition, "BUSY", "launches have not ended"));
 }
 
@@ -261,7 +263,7 @@ bool FakeShim::Handle(wire::Packet& packet) {
       // One whose bytes are out, or on their way in, does not run by refusing.
       if (header.type != wire::Type::kResume && state() != ProcessState::kRestoring &&
           state() != ProcessState::kPartlyMoved) {
-        SetState(ProcessState::kRunning);
+        GoBack();
       }
       return Answer(header.op_id,
                     MakeError(Code::kFailedPrecondition, "BUSY", "told to refuse this message"));
@@ -293,13 +295,14 @@ bool FakeShim::Work(wire::Packet& packet, Act act) {
       prepare_ = prepare;
     }
     epoch_ = std::max(epoch_, prepare.epoch);
-    if (state() == ProcessState::kPaused) {
+    can_undo_ = false;
+    if (state() == ProcessState::kPaused && IsDone(prepare)) {
       SetState(ProcessState::kPaused);  // with the epoch
       return answer({}, true);
     }
-    stats_.pausable_bytes = unlisted_;
-    for (const auto& a : settings_.allocations) stats_.pausable_bytes += Stored(a.bytes);
-    gate_mode_ = prepare.gate_mode;
+    stats_.pausable_bytes = Pausable();
+    gate_before_ = gate_mode_;
+    if (gate_mode_ != uint64_t(wire::GateMode::kClosed)) gate_mode_ = prepare.gate_mode;
     if (settings_.launches != nullptr) {
       SetState(ProcessState::kPreparing);
       draining_ = {op_id, Deadline::InNs(prepare.drain_timeout_ns), Deadline::InMs(0), false};
@@ -328,7 +331,11 @@ bool FakeShim::Work(wire::Packet& packet, Act act) {
       commit_ = commit;
     }
     const auto result = Evict(packet, commit);
-    SetState(result.ok() ? ProcessState::kPaused : ProcessState::kRunning);
+    if (result.ok()) {
+      SetState(ProcessState::kPaused);
+    } else {
+      GoBack();
+    }
     return answer(result);
   }
   wire::Room room;
@@ -343,23 +350,20 @@ bool FakeShim::Work(wire::Packet& packet, Act act) {
     return true;
   }
   if (packet.Read(&resume)) {
-    const bool already = state() == ProcessState::kRunning;
     stats_ = {};
-    host_bytes_ = disk_bytes_ = 0;
     epoch_ = std::max(epoch_, resume.epoch);
-    gate_mode_ = 0;
-    SetPlaces(wire::Place::kGpu);
-    SetState(ProcessState::kRunning);
+    const bool already = state() == ProcessState::kRunning || !BringBack(resume);
+    SetState(AnyOut() ? ProcessState::kPaused : ProcessState::kRunning);
     return answer({}, already);
   }
   if (packet.header().type == wire::Type::kAbort) {
     if (draining_) {
       const uint64_t aborted = std::exchange(draining_, std::nullopt)->op_id;
-      SetState(ProcessState::kRunning);
+      GoBack();
       if (!Answer(aborted, MakeError(Code::kAborted, "ABORTED", "the daemon gave up")))
         return false;
     }
-    if (state() == ProcessState::kPrepared) SetState(ProcessState::kRunning);
+    if (state() == ProcessState::kPrepared) GoBack();
     if (arriving_) {
       const uint64_t aborted = std::exchange(arriving_, std::nullopt)->op_id;
       SetState(ProcessState::kPaused);

@@ -108,8 +108,17 @@ class FakeShim {
   bool LookAtDrain();
   bool Answer(uint64_t op_id, const Result<void>& result, bool already = false);
   Result<void> Evict(wire::Packet& packet, const wire::Commit& commit);
+  bool IsIn(size_t allocation) const { return places_[allocation] == wire::Place::kGpu; }
+  bool AnyOut() const;
+  Bytes Pausable() const;
+  // Whether a Prepare of what is paused finds nothing to do.
+  bool IsDone(const wire::Prepare& prepare) const;
+  // Brings back what a Resume asks for. False: there is nothing to do.
+  bool BringBack(const wire::Resume& resume);
+  // Where it is when a pause has come to nothing.
+  void GoBack();
   void SetState(wire::ProcessState state);
-  void SetPlaces(wire::Place place);
+  void WriteRecords();
   void WriteHeader();
   wire::Policy PolicyOf(const wire::Commit& commit, const std::string& tag) const;
 
@@ -121,6 +130,10 @@ class FakeShim {
   std::atomic<Bytes> unlisted_{0};
   std::atomic<Bytes> warm_bytes_{0};
   Bytes host_bytes_ = 0, disk_bytes_ = 0;
+  std::vector<wire::Place> places_;  // by allocation
+  std::vector<bool> moved_;          // likewise, by the last Commit
+  uint64_t gate_before_ = 0;         // the last Prepare
+  bool can_undo_ = false;            // nothing has come since the last Commit
   uint64_t epoch_ = 0, gate_mode_ = 0;
   wire::Stats stats_{};
   std::optional<Draining> draining_;  // the serving thread's

@@ -1,9 +1,10 @@
-// What a Commit does: grants are checked, files written to.
+// What a Commit and a Resume do: grants are checked, files written to, places changed.
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <utility>
 
 #include "common/text.h"
 #include "tests/unit/daemon/fake_shim.h"
@@ -13,7 +14,15 @@ namespace {
 
 Bytes Stored(Bytes bytes) { return RoundUp(bytes, 4096); }
 
+wire::Place PlaceFor(wire::Policy policy, bool spills) {
+  if (policy == wire::Policy::kDiscard) return wire::Place::kDiscarded;
+  const bool disk = policy == wire::Policy::kDisk || (policy == wire::Policy::kAuto && spills);
+  return disk ? wire::Place::kDisk : wire::Place::kHost;
+}
+
 }  // namespace
+
+using wire::ProcessState;
 
 wire::Policy FakeShim::PolicyOf(const wire::Commit& commit, const std::string& tag) const {
   for (uint32_t i = 0; i < commit.tag_count; ++i) {
@@ -25,7 +34,9 @@ wire::Policy FakeShim::PolicyOf(const wire::Commit& commit, const std::string& t
 // Checks the grants as the real one does: what they do not cover is an error.
 Result<void> FakeShim::Evict(wire::Packet& packet, const wire::Commit& commit) {
   Bytes host = 0, disk = 0, automatic = 0;
-  for (const FakeAllocation& a : settings_.allocations) {
+  for (size_t i = 0; i < places_.size(); ++i) {
+    if (!IsIn(i)) continue;
+    const FakeAllocation& a = settings_.allocations[i];
     const wire::Policy policy = PolicyOf(commit, a.tag);
     if (policy == wire::Policy::kHost) host += Stored(a.bytes);
     if (policy == wire::Policy::kDisk) disk += Stored(a.bytes);
@@ -53,10 +64,68 @@ Result<void> FakeShim::Evict(wire::Packet& packet, const wire::Commit& commit) {
       return OsError(errno, "write backup");
     }
   }
-  host_bytes_ = stats_.host_bytes = host;
-  disk_bytes_ = stats_.disk_bytes = disk;
-  SetPlaces(disk > 0 ? wire::Place::kDisk : wire::Place::kHost);
+  host_bytes_ += stats_.host_bytes = host;
+  disk_bytes_ += stats_.disk_bytes = disk;
+  for (size_t i = 0; i < places_.size(); ++i) {
+    const wire::Policy policy = PolicyOf(commit, settings_.allocations[i].tag);
+    moved_[i] = IsIn(i) && policy != wire::Policy::kKeep;
+    if (moved_[i]) places_[i] = PlaceFor(policy, moved < automatic);
+  }
+  can_undo_ = true;
+  WriteRecords();
   return {};
+}
+
+bool FakeShim::AnyOut() const {
+  return std::any_of(places_.begin(), places_.end(),
+                     [](wire::Place place) { return place != wire::Place::kGpu; });
+}
+
+Bytes FakeShim::Pausable() const {
+  Bytes bytes = unlisted_;
+  for (size_t i = 0; i < places_.size(); ++i) {
+    if (IsIn(i)) bytes += Stored(settings_.allocations[i].bytes);
+  }
+  return bytes;
+}
+
+bool FakeShim::IsDone(const wire::Prepare& prepare) const {
+  const bool gate_stays = gate_mode_ == uint64_t(wire::GateMode::kClosed) ||
+                          prepare.gate_mode == uint32_t(wire::GateMode::kOpen);
+  return gate_stays && Pausable() == 0;
+}
+
+void FakeShim::GoBack() {
+  if (state() != ProcessState::kPaused) gate_mode_ = AnyOut() ? gate_before_ : 0;
+  SetState(AnyOut() ? ProcessState::kPaused : ProcessState::kRunning);
+}
+
+bool FakeShim::BringBack(const wire::Resume& resume) {
+  if (resume.undoes_pause != 0 && !can_undo_) return false;
+  const auto wanted = [&](size_t i) {
+    if (resume.undoes_pause != 0) return bool(moved_[i]);
+    if (resume.tag_count == 0) return true;
+    for (uint32_t k = 0; k < resume.tag_count; ++k) {
+      if (ReadText(resume.tags[k]) == settings_.allocations[i].tag) return true;
+    }
+    return false;
+  };
+  bool any = false;
+  for (size_t i = 0; i < places_.size(); ++i) {
+    if (IsIn(i) || !wanted(i)) continue;
+    any = true;
+    Bytes& tier = places_[i] == wire::Place::kDisk ? disk_bytes_ : host_bytes_;
+    tier -= std::min(tier, Stored(settings_.allocations[i].bytes));
+    places_[i] = wire::Place::kGpu;
+  }
+  const uint64_t gate = !AnyOut()                  ? 0
+                        : resume.undoes_pause != 0 ? gate_before_
+                        : resume.gate_mode != 0    ? resume.gate_mode
+                                                   : gate_mode_;
+  if (!AnyOut()) host_bytes_ = disk_bytes_ = 0;
+  can_undo_ = false;
+  WriteRecords();
+  return std::exchange(gate_mode_, gate) != gate || any;
 }
 
 }  // namespace parkade::testing

@@ -179,7 +179,7 @@ TEST_CASE("a fault at the opening of a gate names who is not running, and undoes
     pair.in.members[0].already = true;
     pair.in.members[1].prepared = pair.in.members[1].finished = {};
     Transition incoming(pair.in.members, pair.in.events, pair.in.limits, 0, &pair.course);
-    CHECK(incoming.Resume(false).ok());
+    CHECK(incoming.Resume({}).ok());
     CHECK(pair.in.AllAre(ProcessState::kRunning));
   }
 }

@@ -77,7 +77,9 @@ void Fill(Journal& journal) {
   journal.Answer(
       {"uid 7", "second", "other",
        Fail(absl::StatusCode::kResourceExhausted, "DISK_SPACE", "full", {{"path", "/x"}})});
-  journal.Begin(PauseOf({2}));
+  BegunOperation second = PauseOf({2});
+  second.parts = {{"weights", "kv_cache"}, wire::GateMode::kClosed};
+  journal.Begin(second);
   journal.Note(StateOf(2, ProcessState::kRunning, Event::Kind::kGone));
 }
 
@@ -106,6 +108,8 @@ TEST_CASE("the next daemon finds processes, what was begun and not ended, and an
     CHECK(found.interrupted[0].kind == OperationKind::kPause);
     REQUIRE(found.interrupted[0].parties.size() == 1);
     CHECK(found.interrupted[0].parties[0].identity.pid == 2);
+    CHECK(found.interrupted[0].parts.tags == std::vector<std::string>{"weights", "kv_cache"});
+    CHECK(found.interrupted[0].parts.gate == wire::GateMode::kClosed);
     REQUIRE(found.answers.size() == 2);
     CHECK(found.answers[0].caller == "uid 7");
     REQUIRE(found.answers[0].answer.ok());

@@ -52,7 +52,7 @@ void CheckUsable(WiredGroup& group) {
     m = {m.process, false, m.grant, nullptr, {}, {}};
   }
   auto back = group.Begin();
-  CHECK(back.Resume(false).ok());
+  CHECK(back.Resume({}).ok());
   CHECK(group.AllAre(ProcessState::kRunning));
   for (Member& m : group.members) m.already = false;
   auto again = group.Begin();
@@ -134,7 +134,7 @@ TEST_CASE(
       group.shim(i).On(Type::kResume, fault);
       for (Member& m : group.members) m = {m.process, false, m.grant, nullptr, {}, {}};
       auto transition = group.Begin();
-      const auto status = transition.Resume(false);
+      const auto status = transition.Resume({});
       ++faults;
       failures += status.ok() ? 0 : 1;
       const bool works = fault == Act::kDropAnswer || fault == Act::kAnswerAndDrop;

@@ -91,6 +91,35 @@ TEST_CASE("what a request says of gates, epochs and waiting arrives") {
   CHECK(Parse(v1::ResumeRequest())->wait_timeout_ns == 0);
 }
 
+TEST_CASE("the tags of a resume keep their order, and its gate is open unless it says otherwise") {
+  v1::ResumeRequest in;
+  CHECK(Parse(in)->tags.empty());
+  in.set_gate_mode(v1::GATE_MODE_CLOSED);
+  CHECK(ReasonOf(Parse(in).status()) == "BAD_POLICY");  // of nothing that stays out
+  in.add_tags("weight, kv_cache");
+  in.add_tags("kv_cache\toptimizer");
+  CHECK(Parse(in)->tags == std::vector<std::string>{"weights", "kv_cache", "optimizer"});
+  CHECK(Parse(in)->gate == wire::GateMode::kClosed);
+  in.clear_gate_mode();
+  CHECK(Parse(in)->gate == wire::GateMode::kOpen);
+  in.set_gate_mode(v1::GateMode(9));
+  CHECK(ReasonOf(Parse(in).status()) == "BAD_POLICY");
+  in.clear_gate_mode();
+  in.clear_tags();
+  in.add_tags(" , ");
+  CHECK(ReasonOf(Parse(in).status()) == "UNKNOWN_TAG");
+  in.set_tags(0, std::string(32, 'x'));
+  CHECK(ReasonOf(Check(*Parse(in))) == "UNKNOWN_TAG");
+  std::string many;
+  for (size_t i = 0; i <= wire::kMaxTags; ++i) many += "t" + std::to_string(i) + " ";
+  in.set_tags(0, many);
+  CHECK(ReasonOf(Check(*Parse(in))) == "BAD_POLICY");
+
+  v1::HandoffRequest handoff;
+  handoff.mutable_incoming()->add_tags("weights");
+  CHECK(ReasonOf(Parse(handoff).status()) == "BAD_REQUEST");
+}
+
 TEST_CASE("a process shows the mode of its gate and its epoch, and no mode that cannot be") {
   ProcessView view;
   view.ledger.emplace();

@@ -33,7 +33,7 @@ TEST_CASE("a group is prepared, paused and resumed together") {
   CHECK(group.AllAre(ProcessState::kPaused));
   CHECK(group.members[2].finished.stats.host_bytes == 1_MiB);
   auto back = group.Begin();
-  REQUIRE(back.Resume(false).ok());
+  REQUIRE(back.Resume({}).ok());
   CHECK(group.AllAre(ProcessState::kRunning));
 }
 
@@ -141,7 +141,7 @@ TEST_CASE("a failed resume leaves the others running and names who stays paused"
   REQUIRE(transition.Commit(kToHost).ok());
   group.shim(1).On(Type::kResume, Act::kRefuse);
   auto back = group.Begin();
-  const auto status = back.Resume(false);
+  const auto status = back.Resume({});
   CHECK_FALSE(status.ok());
   CHECK(MetadataOf(status)["paused_pids"] == "101");
   CHECK(group.shim(0).state() == ProcessState::kRunning);
@@ -162,6 +162,116 @@ TEST_CASE("a process that turns out to be paused is left alone") {
   REQUIRE(transition.Commit(kToHost).ok());
   CHECK(group.shim(0).Count(Type::kCommit) == 1);
   CHECK(group.AllAre(ProcessState::kPaused));
+}
+
+namespace {
+
+// Engines of 1 MiB of weights and 2 MiB of cache each.
+Group Engines(Transition::Limits limits = {2000, 2000, 2000}) {
+  return Group(limits, {{1_MiB, "weights"}, {2_MiB, "kv_cache"}});
+}
+
+void PauseAll(Group& group) {
+  auto pause = group.Begin();
+  REQUIRE(pause.Prepare(kGate).ok());
+  REQUIRE(pause.Commit(kToHost).ok());
+}
+
+// As for the next order: what was found out for the last one is forgotten.
+void Renew(Group& group) {
+  for (Member& m : group.members) {
+    Member fresh;
+    fresh.process = m.process;
+    fresh.grant = m.grant;
+    fresh.was_out = IsOut(m.process->State());
+    m = std::move(fresh);
+  }
+}
+
+// What a process has in HBM, by its ledger.
+Bytes InHbm(const Group& group, size_t i) {
+  return group.members[i].process->Ledger()->header.devices[0].resident_bytes;
+}
+
+}  // namespace
+
+TEST_CASE("tags come back in all of a group, which stays paused with its gates open") {
+  Group group = Engines();
+  PauseAll(group);
+  Renew(group);
+  REQUIRE(group.Begin().Resume({.tags = {"weights"}}).ok());
+  for (size_t i = 0; i < 3; ++i) {
+    CHECK(InHbm(group, i) == 1_MiB);
+    const auto view = group.members[i].process->View();
+    CHECK(view.state == ProcessState::kPaused);
+    CHECK(view.ledger->gate_mode == uint64_t(wire::GateMode::kOpen));
+  }
+  Renew(group);
+  REQUIRE(group.Begin().Resume({.tags = {"kv_cache"}}).ok());
+  CHECK(group.AllAre(ProcessState::kRunning));
+}
+
+TEST_CASE("a failed resume of tags names who has none of them, and is tried again with those") {
+  Group group = Engines();
+  PauseAll(group);
+  Renew(group);
+  group.shim(1).On(Type::kResume, Act::kRefuse);
+  auto back = group.Begin();
+  const auto status = back.Resume({.tags = {"weights"}});
+  CHECK_FALSE(status.ok());
+  CHECK(MetadataOf(status)["paused_pids"] == "101");
+  group.shim(1).On(Type::kResume, Act::kWork);
+  REQUIRE(back.Resume({.tags = {"weights"}}).ok());
+  for (size_t i = 0; i < 3; ++i) {
+    CHECK(InHbm(group, i) == 1_MiB);
+    CHECK(group.shim(i).Count(Type::kResume) == (i == 1 ? 2 : 1));
+  }
+}
+
+TEST_CASE("a further pause that fails in one leaves all of a group paused in part, as before") {
+  for (const Act fault : {Act::kRefuse, Act::kDisconnect}) {
+    for (const Type type : {Type::kPrepare, Type::kCommit}) {
+      INFO("fault " << int(fault) << " at message " << int(type));
+      Group group = Engines({300, 300, 300});
+      PauseAll(group);
+      Renew(group);
+      REQUIRE(group.Begin().Resume({.tags = {"weights"}}).ok());
+      Renew(group);
+      group.shim(1).On(type, fault);
+      auto further = group.Begin();
+      absl::Status status = further.Prepare(kGate);
+      if (status.ok()) status = further.Commit(kToHost);
+      CHECK_FALSE(status.ok());
+      CHECK_FALSE(MetadataOf(status).contains("paused_pids"));
+      for (size_t i = 0; i < 3; ++i) {
+        INFO("process " << i);
+        CHECK(group.shim(i).WaitFor(ProcessState::kPaused));
+        CHECK(InHbm(group, i) == 1_MiB);
+        CHECK(group.members[i].process->View().ledger->gate_mode ==
+              uint64_t(wire::GateMode::kOpen));
+      }
+    }
+  }
+}
+
+TEST_CASE("a further pause of some, beside the first of others, is undone for each as it was") {
+  Group group = Engines();
+  std::vector<Member> first;
+  first.push_back(std::move(group.members[0]));
+  Transition alone(first, group.events, group.limits);
+  REQUIRE(alone.Prepare(kGate).ok());
+  REQUIRE(alone.Commit(kToHost).ok());
+  REQUIRE(alone.Resume({.tags = {"weights"}}).ok());
+  group.members[0] = std::move(first[0]);
+  Renew(group);
+  group.shim(2).On(Type::kCommit, Act::kRefuse);
+  auto both = group.Begin();
+  REQUIRE(both.Prepare(kGate).ok());
+  CHECK(ReasonOf(both.Commit(kToHost)) == "BUSY");
+  CHECK(group.shim(0).state() == ProcessState::kPaused);
+  CHECK(InHbm(group, 0) == 1_MiB);
+  CHECK(group.shim(1).WaitFor(ProcessState::kRunning));
+  CHECK(group.shim(2).WaitFor(ProcessState::kRunning));
 }
 
 TEST_CASE("a message to a full or closed socket is answered, not waited for") {
@@ -229,5 +339,5 @@ TEST_CASE("what has moved by the time somebody cancels stays, and is no failure"
   course.Cancel("uid 0");
   CHECK(group.AllAre(ProcessState::kPaused));
   Transition back(group.members, group.events, group.limits, 0, &course);
-  CHECK(back.Resume(false).ok());
+  CHECK(back.Resume({}).ok());
 }

@@ -72,17 +72,23 @@ struct WiredGroup {
   explicit WiredGroup(daemon::Transition::Limits chosen = {2000, 2000, 2000}, size_t count = 3,
                       FakeJob* launches = nullptr, int first = 100, Bytes bytes = 1_MiB)
       : limits(chosen) {
-    for (size_t i = 0; i < count; ++i) {
-      wired.push_back(
-          std::make_unique<Wired>(first + int(i), FakeShimSettings{.allocations = {{bytes}},
-                                                                   .rank = int32_t(i),
-                                                                   .launches = launches,
-                                                                   .launch_rank = i}));
-      daemon::Member member;
-      member.process = wired.back()->process();
-      member.grant.host = bytes;
-      members.push_back(std::move(member));
-    }
+    for (size_t i = 0; i < count; ++i) Add(first + int(i), {{bytes}}, launches);
+  }
+  // Three of these allocations each.
+  WiredGroup(daemon::Transition::Limits chosen, const std::vector<FakeAllocation>& allocations)
+      : limits(chosen) {
+    for (int i = 0; i < 3; ++i) Add(100 + i, allocations, nullptr);
+  }
+  void Add(int number, const std::vector<FakeAllocation>& allocations, FakeJob* launches) {
+    const size_t rank = wired.size();
+    wired.push_back(std::make_unique<Wired>(number, FakeShimSettings{.allocations = allocations,
+                                                                     .rank = int32_t(rank),
+                                                                     .launches = launches,
+                                                                     .launch_rank = rank}));
+    daemon::Member member;
+    member.process = wired.back()->process();
+    for (const FakeAllocation& a : allocations) member.grant.host += a.bytes;
+    members.push_back(std::move(member));
   }
   daemon::Transition Begin() { return daemon::Transition(members, events, limits); }
   FakeShim& shim(size_t i) { return wired[i]->shim(); }
