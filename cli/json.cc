@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/time/time.h"
+#include "cli/by_tag.h"
 #include "cli/format.h"
 #include "cli/setting.h"
 
@@ -186,6 +187,14 @@ std::string ProcessJson(const v1::GetProcessResponse& response) {
   }
   json["process"]["warnings"] = response.process().warnings();
   json["process"]["events"] = response.process().events();
+  json["tags"] = Json::array();
+  for (const auto& [key, sum] : SumByTag(response)) {
+    json["tags"].push_back(Json{{"tag", key.tag},
+                                {"class", key.allocation_class},
+                                {"place", key.place},
+                                {"count", sum.count},
+                                {"bytes", sum.bytes}});
+  }
   json["allocations"] = Json::array();
   for (const auto& allocation : response.allocations()) {
     json["allocations"].push_back(ToJson(allocation));

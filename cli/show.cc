@@ -1,11 +1,10 @@
 // `parkade show PID`: all that is known about one process.
 #include <algorithm>
-#include <map>
 #include <memory>
-#include <tuple>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "cli/by_tag.h"
 #include "cli/client.h"
 #include "cli/format.h"
 #include "cli/json.h"
@@ -69,21 +68,12 @@ void PrintHead(const v1::Process& process, Terminal& terminal) {
 }
 
 void PrintByTag(const v1::GetProcessResponse& response, Terminal& terminal) {
-  struct Sum {
-    uint64_t count = 0, bytes = 0;
-  };
-  std::map<std::tuple<std::string, std::string, std::string>, Sum> sums;
-  for (const auto& a : response.allocations()) {
-    Sum& sum = sums[{a.tag(), a.allocation_class(), a.place()}];
-    ++sum.count;
-    sum.bytes += a.bytes();
-  }
   Table table;
   for (const char* name : {"TAG", "CLASS", "PLACE"}) table.AddColumn(name);
   for (const char* name : {"COUNT", "SIZE"}) table.AddColumn(name, Align::kRight);
-  for (const auto& [key, sum] : sums) {
-    const auto& [tag, allocation_class, place] = key;
-    table.AddRow({tag, allocation_class, place, absl::StrCat(sum.count), FormatBytes(sum.bytes)});
+  for (const auto& [key, sum] : SumByTag(response)) {
+    table.AddRow({key.tag, key.allocation_class, key.place, absl::StrCat(sum.count),
+                  FormatBytes(sum.bytes)});
   }
   table.Print(terminal.out << '\n', terminal.out_columns, terminal.colour);
 }

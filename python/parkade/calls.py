@@ -51,6 +51,8 @@ class ResumeOptions(TransitionOptions, total=False):
 
     release_host: bool
     wait_timeout: float
+    tags: Sequence[str]  # these alone come back, in this order; written as in PauseOptions
+    gate_mode: types.GateMode | str  # with tags, while something stays out: open, unless said otherwise
 
 
 class HandoffOptions(TransitionOptions, total=False):

@@ -31,6 +31,27 @@ TEST_CASE("resume sends what was asked for and prints what came back") {
   CHECK(o.out.find("-2.00 GiB") != std::string::npos);
 }
 
+TEST_CASE("resume of tags sends them in their order, and the gate where it is named") {
+  FakeControl daemon;
+  v1::TransitionResult* result = daemon.resume_answer.add_results();
+  result->set_pid(4711);
+  result->set_state(v1::PROCESS_STATE_PAUSED);
+  const Outcome o = RunCli({"resume", "4711", "--tags", "weights,kv_cache", daemon.flag()});
+  CHECK(o.exit_code == 0);
+  REQUIRE(daemon.resume_request.tags_size() == 1);
+  CHECK(daemon.resume_request.tags(0) == "weights,kv_cache");
+  CHECK(daemon.resume_request.gate_mode() == v1::GATE_MODE_UNSPECIFIED);
+  CHECK(o.out.find("paused") != std::string::npos);
+  CHECK(RunCli({"resume", "4711", "--tags", "a", "--gate", "closed", daemon.flag()}).exit_code ==
+        0);
+  CHECK(daemon.resume_request.gate_mode() == v1::GATE_MODE_CLOSED);
+  CHECK(RunCli({"resume", "4711", "--tags", "a", "--gate", "open", daemon.flag()}).exit_code == 0);
+  CHECK(daemon.resume_request.gate_mode() == v1::GATE_MODE_OPEN);
+  CHECK(RunCli({"resume", "4711", "--gate", "open", daemon.flag()}).exit_code == kExitUsage);
+  CHECK(RunCli({"resume", "1", "--tags", "a", "--gate", "ajar", daemon.flag()}).exit_code ==
+        kExitUsage);
+}
+
 TEST_CASE("resume without room says what to do") {
   FakeControl daemon;
   daemon.error = ErrorWithReason(grpc::StatusCode::RESOURCE_EXHAUSTED,

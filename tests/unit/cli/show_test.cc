@@ -70,6 +70,15 @@ TEST_CASE("show -o json has every allocation, setting and warning") {
   CHECK(json["schema_version"] == 1);
   CHECK(json["process"]["pid"] == 4711);
   CHECK(json["allocations"].size() == 30);
+  uint64_t count = 0, bytes = 0;
+  for (const auto& tag : json["tags"]) {
+    count += tag["count"].get<uint64_t>();
+    bytes += tag["bytes"].get<uint64_t>();
+  }
+  CHECK(count == 30);
+  uint64_t listed = 0;
+  for (const auto& a : json["allocations"]) listed += a["bytes"].get<uint64_t>();
+  CHECK(bytes == listed);
   CHECK(json["allocations"][29] == nlohmann::json::parse(R"({"address": "0x7f0003a00000",
       "bytes": 31457280, "device": 0, "tag": "kv_cache", "class": "pausable", "place": "host"})"));
   CHECK(json["process"]["settings"] ==
