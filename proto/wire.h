@@ -3,14 +3,15 @@
 //   shim    -> daemon   Hello (+ ledger memfd, + lock of a scratch directory it already has)
 //   daemon  -> shim     Welcome, or a Refusal and the end of the connection
 //   daemon  -> shim     Prepare, LetThrough, Commit (+ scratch files), Abort, Resume, ReleaseHost,
-//                       Warm
+//                       Warm, Verify
+//   shim    -> daemon   WrongBlock, before the Reply to a Verify, with its op_id
 //   shim    -> daemon   one Reply to each of these, with the request's op_id
 //   daemon  -> shim     Room, without an answer, while a Resume in turn is under way
 //   shim    -> daemon   Want, when an allocation found no room; daemon -> shim  Holders, with its
 //                       op_id
 //   shim    -> daemon   AskWarm, at any time
 //
-// Those between two shims are in wire_share.h.
+// Those between two shims are in wire_share.h, those about reading backups in wire_verify.h.
 //
 // Every message starts with a Header and has its type's exact size. The receiver copies the packet
 // and checks both (Channel::Receive), then reads enums through the Is...() functions; fields that
@@ -24,6 +25,7 @@
 
 #include "proto/wire_header.h"
 #include "proto/wire_share.h"
+#include "proto/wire_verify.h"
 
 namespace parkade::wire {
 
@@ -245,8 +247,9 @@ struct Stats {
   uint64_t needed_bytes;     // HBM of one device that a Resume found missing: asked for in all,
   uint64_t free_bytes;       // and what the driver had
   uint64_t elided_bytes;     // neither copied nor written, or filled on the GPU
+  uint64_t wrong_blocks;     // that a Verify has found
 };
-static_assert(sizeof(Stats) == 112);
+static_assert(sizeof(Stats) == 120);
 
 struct Reply {
   Header header;
@@ -260,7 +263,7 @@ struct Reply {
   char message[208];
   Stats stats;
 };
-static_assert(std::is_trivially_copyable_v<Reply> && sizeof(Reply) == 400);
+static_assert(std::is_trivially_copyable_v<Reply> && sizeof(Reply) == 408);
 
 // An allocation found no room; who holds the memory? The op_id is the shim's number of the event.
 struct Want {
@@ -303,6 +306,10 @@ constexpr size_t SizeOf(Type type) {
       return sizeof(AskWarm);
     case Type::kWarm:
       return sizeof(Warm);
+    case Type::kVerify:
+      return sizeof(Verify);
+    case Type::kWrongBlock:
+      return sizeof(WrongBlock);
     case Type::kReply:
       return sizeof(Reply);
     case Type::kLetThrough:
@@ -348,6 +355,10 @@ template <>
 inline constexpr Type kTypeOf<AskWarm> = Type::kAskWarm;
 template <>
 inline constexpr Type kTypeOf<Warm> = Type::kWarm;
+template <>
+inline constexpr Type kTypeOf<Verify> = Type::kVerify;
+template <>
+inline constexpr Type kTypeOf<WrongBlock> = Type::kWrongBlock;
 template <>
 inline constexpr Type kTypeOf<Reply> = Type::kReply;
 template <>

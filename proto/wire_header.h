@@ -11,8 +11,7 @@ constexpr uint32_t kVersion = 4;
 constexpr uint32_t kOldestAccepted = 4;
 constexpr uint32_t kMagic = 0x4b52'4150;  // "PARK"
 
-constexpr size_t kMaxTags =
-    16;  // tags with a policy of their own in one Commit, or named by a Resume
+constexpr size_t kMaxTags = 16;     // with a policy of their own in one Commit, or in one Resume
 constexpr size_t kMaxFiles = 8;     // scratch files in one Commit, one per striped directory
 constexpr size_t kMaxDevices = 16;  // GPUs of one process
 
@@ -32,6 +31,8 @@ enum class Type : uint32_t {
   kWarm = 13,
   kRoom = 14,
   kAskWarm = 15,
+  kVerify = 16,
+  kWrongBlock = 17,
   kShareOpen = 20,
   kShareGrant = 21,
   kSharePieces = 22,

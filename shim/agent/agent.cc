@@ -149,7 +149,11 @@ void Agent::Serve(wire::Channel& channel) {
 }
 
 Result<void> Agent::SendReplies(wire::Channel& channel) {
-  for (const wire::Reply& reply : operations_.TakeReplies()) {
+  const std::vector<wire::Reply> replies = operations_.TakeReplies();
+  for (const wire::WrongBlock& wrong : operations_.TakeWrongBlocks()) {
+    if (auto r = channel.Send(wrong, Deadline::InMs(kAnswerMs)); !r.ok()) return r;
+  }
+  for (const wire::Reply& reply : replies) {
     if (auto r = channel.Send(reply, Deadline::InMs(kAnswerMs)); !r.ok()) return r;
   }
   return {};

@@ -77,6 +77,11 @@ std::vector<wire::Reply> Operations::TakeReplies() {
   return std::exchange(replies_, {});
 }
 
+std::vector<wire::WrongBlock> Operations::TakeWrongBlocks() {
+  MutexLock lock(mu_);
+  return std::exchange(wrong_blocks_, {});
+}
+
 Result<void> Operations::Queue(std::unique_ptr<wire::Packet> packet) {
   if (packet->header().type == wire::Type::kAbort) {
     MutexLock lock(mu_);
@@ -119,6 +124,7 @@ void Operations::Settle() {
     ++connection_;
     queue_.clear();
     replies_.clear();
+    wrong_blocks_.clear();
     if (abortable_) freezer_.RequestAbort();
   }
   if (Push(nullptr).ok()) return;
@@ -140,7 +146,7 @@ Operations::Scratch Operations::scratch() const {
 Result<void> Operations::Push(Request request) {
   {
     MutexLock lock(mu_);
-    warm_stop_.store(true, std::memory_order_release);
+    idle_stop_.store(true, std::memory_order_release);
     queue_.push_back(std::move(request));
     if (running_) return {};
     running_ = true;
@@ -173,7 +179,7 @@ void Operations::RunAll() {
       request = std::move(queue_.front());
       queue_.pop_front();
       connection = connection_;
-      warm_stop_.store(!queue_.empty(), std::memory_order_release);
+      idle_stop_.store(!queue_.empty(), std::memory_order_release);
       abortable_ = request != nullptr && IsAbortable(*request);
       freezer_.ClearAbort();
       // An Abort that has come before this has begun; others run, and it then undoes them.
@@ -195,19 +201,20 @@ void Operations::Run(const Request& request, uint64_t connection) {
     RunHooksAfter();
     return;
   }
-  const wire::Reply reply = Execute(*request);
+  std::vector<wire::WrongBlock> wrong;
+  const wire::Reply reply = Execute(*request, &wrong);
   RunHooksAfter();
   {
     MutexLock lock(mu_);
     abortable_ = false;
   }
-  Post(reply, connection);
+  Post(reply, connection, wrong);
   wire::Resume resume;
   // After the answer, which need not wait for it.
   if (request->Read(&resume) && reply.code == 0 && resume.release_host != 0) freezer_.ReleaseHost();
 }
 
-wire::Reply Operations::Execute(wire::Packet& packet) {
+wire::Reply Operations::Execute(wire::Packet& packet, std::vector<wire::WrongBlock>* wrong) {
   const uint64_t op_id = packet.header().op_id;
   Freezer::Outcome outcome;
   wire::Prepare prepare;
@@ -215,6 +222,7 @@ wire::Reply Operations::Execute(wire::Packet& packet) {
   wire::Commit commit;
   wire::Resume resume;
   wire::Warm warm;
+  wire::Verify verify;
   if (packet.Read(&prepare)) {
     outcome = Prepare(prepare);
   } else if (packet.Read(&let)) {
@@ -229,7 +237,10 @@ wire::Reply Operations::Execute(wire::Packet& packet) {
   } else if (packet.header().type == wire::Type::kReleaseHost) {
     freezer_.ReleaseHost();
   } else if (packet.Read(&warm)) {
-    outcome = freezer_.Warm(warm.host_bytes, warm_stop_);
+    outcome = freezer_.Warm(warm.host_bytes, idle_stop_);
+  } else if (packet.Read(&verify)) {
+    if (verify.stop == 0) outcome = freezer_.Verify(op_id, idle_stop_, wrong);
+    for (wire::WrongBlock& block : *wrong) block.header.op_id = op_id;
   } else {
     outcome.result = BadRequest("not a request");
   }
@@ -312,10 +323,12 @@ Freezer::Outcome Operations::Commit(const wire::Commit& commit, wire::Packet& pa
   return freezer_.Commit(commit.header.op_id, plan);
 }
 
-void Operations::Post(const wire::Reply& reply, uint64_t connection) {
+void Operations::Post(const wire::Reply& reply, uint64_t connection,
+                      const std::vector<wire::WrongBlock>& wrong) {
   {
     MutexLock lock(mu_);
     if (connection != connection_) return;
+    wrong_blocks_.insert(wrong_blocks_.end(), wrong.begin(), wrong.end());
     replies_.push_back(reply);
   }
   const uint64_t one = 1;

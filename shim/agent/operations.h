@@ -32,12 +32,14 @@ class Operations {
   // An eventfd, readable when TakeReplies has something.
   int replies_fd() const { return replies_fd_.get(); }
   std::vector<wire::Reply> TakeReplies();
+  // What stands before the replies that TakeReplies has given: to be sent before them.
+  std::vector<wire::WrongBlock> TakeWrongBlocks();
 
   // Queues a request of the present connection; starts the thread if none runs. A LetThrough
   // without arrival_ns is carried out and answered at once: a Prepare under way may be waiting for
-  // a peer that waits for that call; so is a Room, without an answer. A Warm under way ends at
-  // whatever else comes. An Abort also makes a Prepare, LetThrough, Commit or Resume in turn under
-  // way stop and undo itself. On error nothing was queued.
+  // a peer that waits for that call; so is a Room, without an answer. A Warm or Verify under way
+  // ends at whatever else comes. An Abort also makes a Prepare, LetThrough, Commit or Resume in
+  // turn under way stop and undo itself. On error nothing was queued.
   Result<void> Queue(std::unique_ptr<wire::Packet> packet);
 
   // The Reply to a request that could not be queued.
@@ -68,13 +70,14 @@ class Operations {
   void RunAll();
   Result<void> Push(Request request);
   void Run(const Request& request, uint64_t connection);
-  wire::Reply Execute(wire::Packet& packet);
+  wire::Reply Execute(wire::Packet& packet, std::vector<wire::WrongBlock>* wrong);
   Freezer::Outcome Prepare(const wire::Prepare& prepare);
   Freezer::Outcome Commit(const wire::Commit& commit, wire::Packet& packet);
   Freezer::Outcome Resume(const wire::Resume& resume);
   // Once the process runs again for which hooks have run before a pause.
   void RunHooksAfter();
-  void Post(const wire::Reply& reply, uint64_t connection);
+  void Post(const wire::Reply& reply, uint64_t connection,
+            const std::vector<wire::WrongBlock>& wrong = {});
 
   Freezer& freezer_;
   PauseHooks& hooks_;
@@ -86,9 +89,10 @@ class Operations {
   mutable Mutex mu_;                    // innermost
   std::deque<Request> queue_ GUARDED_BY(mu_);
   std::vector<wire::Reply> replies_ GUARDED_BY(mu_);
+  std::vector<wire::WrongBlock> wrong_blocks_ GUARDED_BY(mu_);
   Scratch scratch_ GUARDED_BY(mu_);
   bool running_ GUARDED_BY(mu_) = false;
-  std::atomic<bool> warm_stop_{false};       // something else is to be done than to make ready
+  std::atomic<bool> idle_stop_{false};       // something else is to be done than Warm or Verify
   bool abortable_ GUARDED_BY(mu_) = false;   // what is under way can be aborted
   uint64_t connection_ GUARDED_BY(mu_) = 1;  // replies of an earlier one are dropped
   bool hooked_ = false;                      // operation thread: hooks have run for a pause

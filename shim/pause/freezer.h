@@ -115,6 +115,12 @@ class Freezer {
   // the pause makes, and says why when it cannot.
   Outcome Warm(Bytes bytes, const std::atomic<bool>& stop);
 
+  // Reads the backups of a process that is out, kPaused or kPartlyMoved, which stays so; ends early
+  // once `stop` is true (CANCELLED). The bytes read are in the stats by place. DATA_LOSS when a
+  // block is wrong: how many are is in the stats, the first of them in `wrong`. NOT_PAUSED.
+  Outcome Verify(uint64_t op_id, const std::atomic<bool>& stop,
+                 std::vector<wire::WrongBlock>* wrong);
+
   // Gives pinned memory that holds no backup back to the system; gigabytes take a while.
   void ReleaseHost();
 

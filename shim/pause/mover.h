@@ -17,6 +17,8 @@
 
 namespace parkade::shim {
 
+struct VerifyReport;
+
 // What an evict or a restore has done, also when it failed.
 struct MoveReport {
   MovedBytes moved;
@@ -59,6 +61,10 @@ class Mover {
                           MoveReport* report);
   void Keep(Arrival& arrival);
   void TakeBack(Arrival& arrival) { TakeBack(arrival.returns); }
+
+  // Reads what is out of `ranges`, which stays out; see Verifier.
+  Result<void> Verify(std::span<Range* const> ranges, const DirectFiles& files, Bytes stage_bytes,
+                      const std::atomic<bool>& stop, VerifyReport* report);
 
   // For a range that is whole in HBM: keeps its backing where the next evict can make use of it.
   void KeepBacking(Range& range) const;

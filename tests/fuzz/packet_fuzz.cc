@@ -96,12 +96,14 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   wire::Holders holders;
   wire::Warm warm;
   wire::AskWarm ask_warm;
+  wire::Verify verify;
+  wire::WrongBlock wrong;
   const int is_hello = ReadAs(packet, &hello), is_reply = ReadAs(packet, &reply);
   Must(is_hello + is_reply + ReadAs(packet, &welcome) + ReadAs(packet, &refusal) +
            ReadAs(packet, &prepare) + ReadAs(packet, &let_through) + ReadAs(packet, &commit) +
            ReadAs(packet, &abort_message) + ReadAs(packet, &resume) + ReadAs(packet, &release) +
            ReadAs(packet, &want) + ReadAs(packet, &holders) + ReadAs(packet, &warm) +
-           ReadAs(packet, &ask_warm) <=
+           ReadAs(packet, &ask_warm) + ReadAs(packet, &verify) + ReadAs(packet, &wrong) <=
        1);
   if (is_hello) Introduce(hello);
   if (is_reply) Answer(reply);

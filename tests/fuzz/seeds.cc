@@ -79,6 +79,8 @@ void Packets() {
   Packet("holders", wire::Make<wire::Holders>(9));
   Packet("warm", wire::Make<wire::Warm>(9));
   Packet("ask_warm", wire::Make<wire::AskWarm>());
+  Packet("verify", wire::Make<wire::Verify>(9));
+  Packet("wrong_block", wire::Make<wire::WrongBlock>(9));
   Packet("release", wire::Make<wire::ReleaseHost>(9));
 }
 

@@ -1,0 +1,208 @@
+// Blocks in memory go to the crew as they lie, those in files by way of a stage.
+#include "shim/pause/verifier.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+#include <string_view>
+#include <utility>
+
+#include "shim/cuda/in_shim.h"
+#include "shim/cuda/scoped_context.h"
+#include "shim/pause/mover.h"
+
+namespace parkade::shim {
+namespace {
+
+// Blocks that the crew may have at once: enough for each of its threads to have the next one.
+constexpr size_t kMostJobs = 64;
+// More would not read faster, and is host memory that others can use.
+constexpr Bytes kMostStage = 64_MiB;
+
+Bytes BytesOf(std::span<Range* const> ranges) {
+  Bytes sum = 0;
+  for (const Range* range : ranges) {
+    const auto* backing = static_cast<const RangeBacking*>(range->backing.get());
+    if (backing == nullptr) continue;
+    for (const Block& block : backing->blocks) sum += block.bytes;
+  }
+  return sum;
+}
+
+CUdeviceptr AddressOf(const Range& range, const Block& block) {
+  const auto& backing = static_cast<const RangeBacking&>(*range.backing);
+  return range.base + backing.ExtentsOf(block).front().offset;
+}
+
+}  // namespace
+
+Result<void> Verifier::Run(std::span<Range* const> ranges, VerifyReport* report) {
+  InShim ours;
+  report_ = report;
+  HashCrew crew(BytesOf(ranges));
+  HashLane hashes(crew);
+  Result<void> result = ReadAll(ranges, hashes);
+  while (result.ok() && jobs_.size() != free_.size()) result = Finish(hashes);
+  disk_.reset();  // waits for what is in flight
+  hashes.Drain();
+  blocks_.reset();
+  if (!result.ok()) return result;
+  return first_wrong_;
+}
+
+Result<void> Verifier::ReadAll(std::span<Range* const> ranges, HashLane& hashes) {
+  for (const Range* range : ranges) {
+    const auto* backing = static_cast<const RangeBacking*>(range->backing.get());
+    if (backing == nullptr) continue;
+    for (const Block& block : backing->blocks) {
+      if (range->pieces[block.piece].handle != 0) continue;  // it is in HBM
+      if (auto r = Start(*range, block, hashes); !r.ok()) return r;
+    }
+  }
+  return {};
+}
+
+Result<void> Verifier::Start(const Range& range, const Block& block, HashLane& hashes) {
+  if (stop_.load(std::memory_order_acquire)) {
+    return MakeError(Code::kCancelled, "CANCELLED", "something else is to be done");
+  }
+  if (block.filled) {
+    const Job job{&range, &block, kNoStage};
+    Count(job);
+    if (!IsPattern(block)) Wrong(job, "BACKUP_CORRUPT");
+    return {};
+  }
+  if (!block.in_host) {
+    if (auto r = OpenDisk(range); !r.ok()) return r;
+  }
+  while (jobs_.size() - free_.size() >= kMostJobs || (!block.in_host && !blocks_->has_free())) {
+    if (auto r = Finish(hashes); !r.ok()) return r;
+  }
+  if (free_.empty()) {
+    free_.push_back(uint32_t(jobs_.size()));
+    jobs_.emplace_back();
+  }
+  const uint32_t number = free_.back();
+  free_.pop_back();
+  jobs_[number] = {&range, &block, kNoStage};
+  if (block.in_host) {
+    StartHash(number, block.host.memory(), hashes);
+    return {};
+  }
+  const uint32_t stage = jobs_[number].stage = blocks_->TakeBlock();
+  reading_[stage] = number;
+  return disk_->Read(stage, {block.file->file, block.file->offset, block.bytes});
+}
+
+Result<void> Verifier::OpenDisk(const Range& range) {
+  if (disk_ != nullptr) return {};
+  ScopedContext current(tools_.driver, range.context);  // for memory that the pool has to pin
+  auto blocks = StageBlocks::Make(tools_.pool, std::min(stage_bytes_, kMostStage),
+                                  {tools_.files.setting().block, kHashBlock});
+  if (!blocks.ok()) return blocks.error();
+  blocks_ = std::move(*blocks);
+  disk_ = std::make_unique<DiskStage>(*blocks_, tools_.files, 1, tools_.make_engine, tools_.ledger);
+  reading_.resize(blocks_->size());
+  return {};
+}
+
+Result<void> Verifier::Finish(HashLane& hashes) {
+  if (!hashes.idle()) {
+    FinishHashes(hashes, Patience::kWait);
+    return FinishReads(hashes, Patience::kLook);
+  }
+  return FinishReads(hashes, Patience::kWait);
+}
+
+void Verifier::FinishHashes(HashLane& hashes, Patience patience) {
+  while (const auto done = hashes.Next(patience)) {
+    patience = Patience::kLook;
+    const auto number = uint32_t(done->tag);
+    const Job job = jobs_[number];
+    if (job.stage != kNoStage) blocks_->GiveBlock(job.stage);
+    free_.push_back(number);
+    Count(job);
+    if (done->wrong) Wrong(job, "BACKUP_CORRUPT");
+  }
+}
+
+Result<void> Verifier::FinishReads(HashLane& hashes, Patience patience) {
+  while (disk_ != nullptr && !disk_->idle()) {
+    auto done = disk_->Next(patience);
+    if (!done.ok()) return done.error();
+    if (!done->has_value()) return {};
+    patience = Patience::kLook;
+    const uint32_t number = reading_[(*done)->block];
+    const Result<void>& result = (*done)->result;
+    if (result.ok()) {
+      StartHash(number, blocks_->memory((*done)->block), hashes);
+      continue;
+    }
+    if (std::string_view(result.error().reason) != "BACKUP_MISSING") return result;
+    blocks_->GiveBlock((*done)->block);
+    free_.push_back(number);
+    Wrong(jobs_[number], "BACKUP_MISSING");
+  }
+  return {};
+}
+
+void Verifier::StartHash(uint32_t number, const char* memory, HashLane& hashes) {
+  const Block& block = *jobs_[number].block;
+  hashes.Start({memory, nullptr, block.bytes, nullptr, &block.digest, number});
+}
+
+bool Verifier::IsPattern(const Block& block) {
+  const bool known = filled_.size() == block.bytes &&
+                     std::equal(filled_pattern_, filled_pattern_ + 2, block.pattern);
+  if (!known) {
+    filled_.resize(block.bytes);
+    std::copy_n(block.pattern, 2, filled_pattern_);
+    for (Bytes at = 0; at < block.bytes; at += sizeof filled_pattern_) {
+      memcpy(filled_.data() + at, filled_pattern_, sizeof filled_pattern_);
+    }
+    filled_digest_ = HashBlock(filled_.data(), block.bytes);
+  }
+  return filled_digest_ == block.digest;
+}
+
+void Verifier::Count(const Job& job) {
+  const Block& block = *job.block;
+  (block.filled    ? report_->read.elided
+   : block.in_host ? report_->read.host
+                   : report_->read.disk) += block.bytes;
+  tools_.ledger.AddMoved(block.bytes);
+}
+
+void Verifier::Wrong(const Job& job, const char* reason) {
+  const Block& block = *job.block;
+  const bool missing = std::string_view(reason) == "BACKUP_MISSING";
+  const bool in_file = !block.filled && !block.in_host;
+  auto wrong = wire::Make<wire::WrongBlock>();
+  wrong.address = AddressOf(*job.range, block);
+  wrong.bytes = block.bytes;
+  wrong.device = job.range->device;
+  wrong.place = uint32_t(in_file ? wire::Place::kDisk : wire::Place::kHost);
+  wrong.missing = missing ? 1 : 0;
+  if (in_file) {
+    wrong.file = block.file->file;
+    wrong.offset = block.file->offset;
+  }
+  if (report_->blocks.size() < wire::kMaxWrongBlocks) report_->blocks.push_back(wrong);
+  if (++report_->wrong != 1) return;
+  char place[64] = "host memory";
+  if (in_file) {
+    snprintf(place, sizeof place, "file %u at %llu", wrong.file, (unsigned long long)wrong.offset);
+  }
+  first_wrong_ = MakeError(
+      Code::kDataLoss, reason, "the backup of 0x%llx on device %d %s: %llu bytes in %s",
+      (unsigned long long)wrong.address, wrong.device,
+      missing ? "is gone" : "is not what was stored", (unsigned long long)wrong.bytes, place);
+}
+
+Result<void> Mover::Verify(std::span<Range* const> ranges, const DirectFiles& files,
+                           Bytes stage_bytes, const std::atomic<bool>& stop, VerifyReport* report) {
+  return Verifier({driver_, pool_, ledger_, files, make_engine_}, stage_bytes, stop)
+      .Run(ranges, report);
+}
+
+}  // namespace parkade::shim
