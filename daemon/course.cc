@@ -16,6 +16,10 @@ void Course::Cancel(const std::string& who) {
 
 absl::Status Course::Cancellation() const {
   const MutexLock lock(mu_);
+  if (!cancelled()) {
+    return Fail(absl::StatusCode::kCancelled, "CALLER_GONE",
+                "its caller has gone before there was room", {{"operation", origin_.id}});
+  }
   return Fail(absl::StatusCode::kCancelled, "CANCELLED", Cat("cancelled by ", who_cancelled_),
               {{"operation", origin_.id}});
 }
@@ -40,6 +44,26 @@ void Course::Moves() {
 void Course::Ends() {
   const MutexLock lock(mu_);
   parties_.clear();  // a process that ends needs to be kept no longer
+}
+
+void Course::Waits(std::vector<GpuWait> waits) {
+  const MutexLock lock(mu_);
+  waits_ = std::move(waits);
+}
+
+std::vector<GpuWait> Course::waits() const {
+  const MutexLock lock(mu_);
+  return waits_;
+}
+
+void Course::Report(Outcomes outcomes) {
+  const MutexLock lock(mu_);
+  report_ = std::move(outcomes);
+}
+
+Outcomes Course::report() const {
+  const MutexLock lock(mu_);
+  return report_;
 }
 
 std::vector<int> Course::pids() const {

@@ -11,6 +11,8 @@
 #include "common/bytes.h"
 #include "common/deadline.h"
 #include "common/mutex.h"
+#include "daemon/gpu_queue.h"
+#include "daemon/orders.h"
 #include "daemon/process.h"
 #include "daemon/registry.h"
 
@@ -38,16 +40,28 @@ class Course {
   // on. `who` is named in the answer.
   void Cancel(const std::string& who) EXCLUDES(mu_);
   bool cancelled() const { return cancelled_.load(std::memory_order_acquire); }
-  // CANCELLED, for an operation that ends because of it.
+  // Any thread. Nobody listens for the answer any more: a wait for its turn ends, anything else
+  // goes on.
+  void Abandon() { abandoned_.store(true, std::memory_order_relaxed); }
+  // It is of no use to wait for memory any longer.
+  bool unwanted() const { return cancelled() || abandoned_.load(std::memory_order_relaxed); }
+  // CANCELLED, for an operation that ends because of one of the two: reason CANCELLED or
+  // CALLER_GONE.
   absl::Status Cancellation() const EXCLUDES(mu_);
 
   // By the operation's thread: whom it is about; from now on bytes move; none will move any more.
   void Concerns(const ProcessList& processes) EXCLUDES(mu_);
   void Moves() EXCLUDES(mu_);
   void Ends() EXCLUDES(mu_);
+  // What is known of its processes although it fails.
+  void Report(Outcomes outcomes) EXCLUDES(mu_);
+  // What it waits for now; empty: it does not wait.
+  void Waits(std::vector<GpuWait> waits) EXCLUDES(mu_);
 
   // Any thread.
   std::vector<int> pids() const EXCLUDES(mu_);
+  std::vector<GpuWait> waits() const EXCLUDES(mu_);
+  Outcomes report() const EXCLUDES(mu_);
   struct Progress {
     Bytes done = 0;
     Bytes total = 0;
@@ -65,9 +79,12 @@ class Course {
   const Origin origin_;
   const uint64_t arrived_ns_ = MonotonicNs();
   std::atomic<bool> cancelled_{false};  // release after who_cancelled_ stands, acquire by the waits
-  mutable Mutex mu_;                    // innermost; ledgers are read without it
+  std::atomic<bool> abandoned_{false};
+  mutable Mutex mu_;  // innermost; ledgers are read without it
   std::string who_cancelled_ GUARDED_BY(mu_);
   std::vector<int> pids_ GUARDED_BY(mu_);
+  std::vector<GpuWait> waits_ GUARDED_BY(mu_);
+  Outcomes report_ GUARDED_BY(mu_);
   std::vector<Party> parties_ GUARDED_BY(mu_);
   uint64_t moves_since_ns_ GUARDED_BY(mu_) = 0;
 };

@@ -33,6 +33,16 @@ absl::Status ExplainShortage(const absl::Status& failed, const GpuAccount::ByGpu
   return Annotate(failed, text, metadata);
 }
 
+absl::Status NoGpu(const std::string& uuid) {
+  return Fail(absl::StatusCode::kNotFound, "NO_GPU", Cat("no GPU is called \"", uuid, "\""),
+              {{"gpu_uuid", uuid}});
+}
+
+absl::Status NoFigures(const Gpus& gpus) {
+  return Fail(absl::StatusCode::kFailedPrecondition, "NO_FIGURES",
+              Cat("how much GPU memory is free is not known: ", gpus.source()));
+}
+
 absl::Status NameBackup(const absl::Status& failed, const std::vector<Member>& members) {
   constexpr std::string_view kOfDisk[] = {"BACKUP_MISSING", "BACKUP_CORRUPT",  "OS_ERROR",
                                           "DISK_SPACE",     "DISK_QUOTA",      "READ_ONLY",

@@ -1,6 +1,7 @@
 // What the daemon adds to failures: figures, paths and limits that the one who failed did not know.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -14,6 +15,10 @@ namespace parkade::daemon {
 // is free there: gpu_uuid, needed_bytes, free_bytes and holders in the metadata.
 absl::Status ExplainShortage(const absl::Status& failed, const GpuAccount::ByGpu& needed,
                              const Gpus& gpus);
+
+// NO_GPU, and NO_FIGURES where the driver cannot be asked about any.
+absl::Status NoGpu(const std::string& uuid);
+absl::Status NoFigures(const Gpus& gpus);
 
 // Where the backup is that an error of a disk is about: a shim knows its files by number alone.
 absl::Status NameBackup(const absl::Status& failed, const std::vector<Member>& members);

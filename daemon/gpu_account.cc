@@ -1,4 +1,4 @@
-// Books, and waits for the driver's figures.
+// Books in the order of the queue, and waits for the driver's figures.
 #include "daemon/gpu_account.h"
 
 #include <algorithm>
@@ -13,28 +13,59 @@ namespace {
 constexpr uint64_t kLookMs = 20;
 constexpr uint64_t kRetryMs = 100;
 
-bool Fits(const GpuAccount::ByGpu& needed, const GpuAccount::ByGpu& taken,
-          const GpuAccount::ByGpu& free) {
-  return std::all_of(needed.begin(), needed.end(), [&](const auto& gpu) {
-    const auto has = free.find(gpu.first);
-    const auto gone = taken.find(gpu.first);
-    const Bytes others = gone == taken.end() ? 0 : gone->second;
-    return has == free.end() || has->second >= gpu.second + others;
-  });
+Bytes At(const ByGpu& bytes, const std::string& uuid) {
+  const auto at = bytes.find(uuid);
+  return at == bytes.end() ? 0 : at->second;
+}
+
+void AddTo(ByGpu& sum, const ByGpu& bytes) {
+  for (const auto& [uuid, count] : bytes) sum[uuid] += count;
+}
+
+bool Fits(const std::string& uuid, Bytes needed, const ByGpu& taken, const ByGpu& free) {
+  const auto has = free.find(uuid);
+  return needed == 0 || has == free.end() || has->second >= needed + At(taken, uuid);
+}
+
+bool Fits(const ByGpu& needed, const ByGpu& taken, const ByGpu& free) {
+  return std::all_of(needed.begin(), needed.end(),
+                     [&](const auto& gpu) { return Fits(gpu.first, gpu.second, taken, free); });
 }
 
 Deadline Sooner(Deadline by, uint64_t ms) {
   return by.LeftNs() < ms * 1'000'000 ? by : Deadline::InMs(ms);
 }
 
+absl::Status NoRoom(const std::vector<GpuWait>& waits) {
+  Metadata metadata;
+  if (!waits.empty()) {
+    const GpuWait& short_of = waits.front();
+    metadata = {{"booked_bytes", std::to_string(short_of.booked)},
+                {"reserved_bytes", std::to_string(short_of.reserved)},
+                {"ahead_bytes", std::to_string(short_of.ahead)}};
+  }
+  return Fail(absl::StatusCode::kResourceExhausted, "GPU_MEMORY", "the GPU memory is not free",
+              metadata);
+}
+
 }  // namespace
 
 GpuAccount::Booking::Booking(GpuAccount& account, Owner owner)
-    : account_(account), owner_(std::move(owner)) {}
+    : account_(account), owner_(std::move(owner)) {
+  place_.priority = owner_.priority;
+}
 
 GpuAccount::Booking::~Booking() {
+  Tell({});
   const MutexLock lock(account_.mu_);
+  if (account_.queue_.Leave(place_)) account_.Bump();
   account_.Release(this);
+}
+
+void GpuAccount::Booking::Tell(std::vector<GpuWait> waits) {
+  if (!owner_.waits || (waits.empty() && !told_)) return;
+  told_ = !waits.empty();
+  owner_.waits(std::move(waits));
 }
 
 absl::Status GpuAccount::Booking::Book(const ByGpu& needed, Deadline by) {
@@ -43,15 +74,32 @@ absl::Status GpuAccount::Booking::Book(const ByGpu& needed, Deadline by) {
   const uint64_t before_ns = waited_ns_;
   const uint64_t begin_ns = MonotonicNs();
   bool waited = false;
+  needed_ = needed;
+  std::erase_if(needed_, [](const auto& gpu) { return gpu.second == 0; });
+  {
+    const MutexLock lock(account_.mu_);
+    account_.queue_.Enter(place_, needed_, owner_.name, begin_ns);
+    account_.Bump();
+  }
   for (;;) {
     uint64_t seen;
     // In this order: what is taken between the two looks counts twice rather than not at all.
-    const Taken others = account_.BookedByOthers(this, &seen);
+    const Taken others = account_.TakenByOthers(this, place_, &seen);
     const ByGpu resident = owner_.resident();
     const ByGpu free = account_.free_(uuids);
     const bool last = by.Passed() || owner_.gives_up();
-    const bool fits =
-        Fits(needed, others.all, free) || (last && Fits(needed, others.promised, free));
+    const ByGpu taken = others.Sum(last, owner_.last);
+    const bool fits = Fits(needed, taken, free);
+    std::vector<GpuWait> waits;
+    for (const auto& [uuid, bytes] : needed) {
+      if (Fits(uuid, bytes, taken, free)) continue;
+      const auto count = others.ahead.count.find(uuid);
+      waits.push_back({uuid, bytes, At(free, uuid), At(others.booked, uuid),
+                       At(others.reserved, uuid), At(others.ahead.bytes, uuid),
+                       count == others.ahead.count.end() ? 1 : count->second + 1, place_.priority,
+                       double(MonotonicNs() - place_.since_ns) / 1e9});
+    }
+    Tell(last ? std::vector<GpuWait>{} : waits);
 
     const MutexLock lock(account_.mu_);
     if (waited) waited_ns_ = before_ns + MonotonicNs() - begin_ns;
@@ -59,14 +107,12 @@ absl::Status GpuAccount::Booking::Book(const ByGpu& needed, Deadline by) {
       return Fail(absl::StatusCode::kUnavailable, "SHUTTING_DOWN", "parkaded is about to end");
     }
     if (fits && (last || seen == account_.version_)) {
+      account_.queue_.Leave(place_);
       account_.booked_[this] = {needed, resident, owner_.resident, false};
-      ++account_.version_;
+      account_.Bump();
       return absl::OkStatus();
     }
-    if (last) {
-      return Fail(absl::StatusCode::kResourceExhausted, "GPU_MEMORY",
-                  "the GPU memory is not free; nothing was resumed");
-    }
+    if (last) return NoRoom(waits);
     account_.Release(this);
     waited = true;
     if (!fits) account_.changed_.WaitUntil(account_.mu_, Sooner(by, kLookMs));
@@ -84,6 +130,7 @@ void GpuAccount::Booking::AwaitChange(Deadline by) {
   const uint64_t begin_ns = MonotonicNs();
   const Deadline until = Sooner(by, kRetryMs);
   const MutexLock lock(account_.mu_);
+  account_.queue_.Enter(place_, needed_, owner_.name, begin_ns);
   account_.Release(this);
   const uint64_t seen = account_.version_;
   while (seen == account_.version_ && !account_.closed_ && !until.Passed()) {
@@ -92,10 +139,16 @@ void GpuAccount::Booking::AwaitChange(Deadline by) {
   waited_ns_ += MonotonicNs() - begin_ns;
 }
 
-GpuAccount::Room GpuAccount::RoomOn(const std::string& uuid) const {
+GpuAccount::Room GpuAccount::RoomOn(const std::string& uuid, int32_t priority) const {
   uint64_t seen;
+  GpuQueue::Place newcomer;
+  newcomer.priority = priority;
+  newcomer.ticket = UINT64_MAX;
+  const Taken taken = TakenByOthers(nullptr, newcomer, &seen);
   Room room;
-  room.booked = BookedByOthers(nullptr, &seen).all[uuid];
+  room.booked = At(taken.booked, uuid);
+  room.reserved = At(taken.reserved, uuid);
+  room.ahead = At(taken.ahead.bytes, uuid);
   const ByGpu free = free_({uuid});
   if (const auto at = free.find(uuid); at != free.end()) room.free = at->second;
   return room;
@@ -113,40 +166,57 @@ GpuAccount::Room GpuAccount::WaitForRoom(const std::string& uuid, Bytes bytes, D
   }
 }
 
-GpuAccount::Taken GpuAccount::BookedByOthers(const Booking* booking, uint64_t* version) const {
+std::vector<GpuQueue::Waiter> GpuAccount::WaitersOn(const std::string& uuid) const {
+  const MutexLock lock(mu_);
+  return queue_.On(uuid);
+}
+
+GpuAccount::Taken GpuAccount::TakenByOthers(const Booking* booking, const GpuQueue::Place& place,
+                                            uint64_t* version) const {
   std::vector<Booked> others;
+  Taken taken;
   {
     const MutexLock lock(mu_);
     *version = version_;
+    taken.ahead = queue_.AheadOf(place);
     for (const auto& [owner, booked] : booked_) {
       if (owner != booking) others.push_back(booked);
     }
   }
-  Taken left;
+  // After the bookings: one that becomes a reservation counts twice rather than not at all.
+  taken.reserved = reserved_();
   for (const Booked& booked : others) {
     ByGpu now = booked.resident();
     for (const auto& [uuid, bytes] : booked.bytes) {
-      const auto before = booked.resident_before.find(uuid);
-      const Bytes had = before == booked.resident_before.end() ? 0 : before->second;
-      const Bytes taken = now[uuid] > had ? now[uuid] - had : 0;
-      const Bytes still = bytes > taken ? bytes - taken : 0;
-      left.all[uuid] += still;
-      if (booked.promised) left.promised[uuid] += still;
+      const Bytes had = At(booked.resident_before, uuid);
+      const Bytes has = now[uuid] > had ? now[uuid] - had : 0;
+      const Bytes still = bytes > has ? bytes - has : 0;
+      taken.booked[uuid] += still;
+      if (booked.promised) taken.promised[uuid] += still;
     }
   }
-  return left;
+  return taken;
+}
+
+ByGpu GpuAccount::Taken::Sum(bool last, Booking::Last how) const {
+  ByGpu sum = last && how == Booking::Last::kByDriver ? promised : booked;
+  AddTo(sum, reserved);
+  AddTo(sum, ahead.bytes);
+  return sum;
 }
 
 void GpuAccount::Release(const Booking* booking) {
-  if (booked_.erase(booking) == 0) return;
+  if (booked_.erase(booking) != 0) Bump();
+}
+
+void GpuAccount::Bump() {
   ++version_;
   changed_.NotifyAll();
 }
 
 void GpuAccount::Changed() {
   const MutexLock lock(mu_);
-  ++version_;
-  changed_.NotifyAll();
+  Bump();
 }
 
 void GpuAccount::Close() {

@@ -91,6 +91,9 @@ void Journal::Load(const std::vector<std::string>& records) {
   }
   for (const std::string& packed : answers_) found_.answers.push_back(*UnpackAnswer(packed));
   for (const auto& [key, packed] : groups_) found_.groups.push_back(*UnpackGroup(packed));
+  for (const auto& [id, packed] : reservations_) {
+    found_.reservations.push_back(*UnpackReservation(packed));
+  }
 }
 
 bool Journal::Apply(std::string_view record) {
@@ -135,6 +138,15 @@ bool Journal::Apply(std::string_view record) {
     case Kind::kGroupGone:
       groups_.erase(body);
       return true;
+    case Kind::kReservation: {
+      const auto reservation = UnpackReservation(body);
+      if (!reservation) return false;
+      reservations_[reservation->id] = std::move(body);
+      return true;
+    }
+    case Kind::kReservationGone:
+      reservations_.erase(body);
+      return true;
   }
   return false;
 }
@@ -164,6 +176,12 @@ void Journal::Define(const Group& group) { Write(Kind::kGroup, Pack(group)); }
 void Journal::RemoveGroup(const std::string& owner, const std::string& name) {
   Write(Kind::kGroupGone, KeyOf(owner, name));
 }
+
+void Journal::Reserve(const Reservation& reservation) {
+  Write(Kind::kReservation, Pack(reservation));
+}
+
+void Journal::EndReservation(const std::string& id) { Write(Kind::kReservationGone, id); }
 
 void Journal::Note(const Event& event) {
   const ProcessView& view = event.process;
@@ -211,6 +229,9 @@ void Journal::Rewrite() {
   for (const auto& [number, packed] : begun_) records.push_back(RecordOf(Kind::kBegun, packed));
   for (const std::string& packed : answers_) records.push_back(RecordOf(Kind::kAnswer, packed));
   for (const auto& [key, packed] : groups_) records.push_back(RecordOf(Kind::kGroup, packed));
+  for (const auto& [id, packed] : reservations_) {
+    records.push_back(RecordOf(Kind::kReservation, packed));
+  }
   auto file = JournalFile::Replace(path_, records);
   if (!file.ok() && file_) {
     // The one that is there has every record and goes on growing; later it is tried again.

@@ -31,6 +31,7 @@ class Journal {
     std::vector<BegunOperation> interrupted;  // begun and not ended, in their order
     std::vector<GivenAnswer> answers;         // oldest first
     std::vector<Group> groups;                // that callers have defined
+    std::vector<Reservation> reservations;
   };
   // As it was read.
   const Found& found() const { return found_; }
@@ -45,6 +46,9 @@ class Journal {
   // A caller has defined a group, or wants it forgotten.
   void Define(const Group& group) EXCLUDES(mu_);
   void RemoveGroup(const std::string& owner, const std::string& name) EXCLUDES(mu_);
+  // Memory of a GPU is kept for somebody, or is no longer.
+  void Reserve(const Reservation& reservation) EXCLUDES(mu_);
+  void EndReservation(const std::string& id) EXCLUDES(mu_);
   // A process came, changed its state or went.
   void Note(const Event& event) EXCLUDES(mu_);
 
@@ -64,6 +68,8 @@ class Journal {
     kAnswer,
     kGroup,
     kGroupGone,
+    kReservation,
+    kReservationGone,
   };
 
   void Load(const std::vector<std::string>& records) REQUIRES(mu_);
@@ -84,10 +90,11 @@ class Journal {
   // Innermost. The one lock that is held across a write: the order of records is what the file
   // means, and it goes to the page cache of a local file.
   Mutex mu_;
-  std::map<std::string, std::string> processes_ GUARDED_BY(mu_);  // packed, by packed identity
-  std::map<uint64_t, std::string> begun_ GUARDED_BY(mu_);         // packed, by number
-  std::deque<std::string> answers_ GUARDED_BY(mu_);               // packed
-  std::map<std::string, std::string> groups_ GUARDED_BY(mu_);     // packed, by owner and name
+  std::map<std::string, std::string> processes_ GUARDED_BY(mu_);     // packed, by packed identity
+  std::map<uint64_t, std::string> begun_ GUARDED_BY(mu_);            // packed, by number
+  std::deque<std::string> answers_ GUARDED_BY(mu_);                  // packed
+  std::map<std::string, std::string> groups_ GUARDED_BY(mu_);        // packed, by owner and name
+  std::map<std::string, std::string> reservations_ GUARDED_BY(mu_);  // packed, by id
   std::optional<JournalFile> file_ GUARDED_BY(mu_);
   uint64_t fresh_bytes_ GUARDED_BY(mu_) = 0;  // when it was last written anew
   bool usable_ GUARDED_BY(mu_) = true;        // false: somebody else's file stands there

@@ -36,8 +36,7 @@ Identity GetIdentity(Unpacker& from) {
 }
 
 bool IsKind(OperationKind kind) {
-  return kind == OperationKind::kPause || kind == OperationKind::kResume ||
-         kind == OperationKind::kHandoff;
+  return kind >= OperationKind::kPause && kind <= OperationKind::kVerify;
 }
 
 bool IsState(uint64_t number) {
@@ -61,6 +60,22 @@ void Put(Packer& to, const Outcome& in) {
     to.Number(gpu.peak);
     to.Number(gpu.allowed);
   }
+  to.Text(in.reservation);
+  to.Number(in.wrong_blocks.size());
+  for (const WrongBlock& block : in.wrong_blocks) {
+    to.Number(block.address);
+    to.Number(block.bytes);
+    to.Number(uint64_t(block.device));
+    to.Number(block.on_disk ? 1 : 0);
+    to.Number(block.file);
+    to.Number(block.offset);
+    to.Number(block.missing ? 1 : 0);
+  }
+}
+
+void Put(Packer& to, const Outcomes& outcomes) {
+  to.Number(outcomes.size());
+  for (const Outcome& outcome : outcomes) Put(to, outcome);
 }
 
 // Empty: it is none that this version has written.
@@ -86,6 +101,29 @@ std::optional<Outcome> GetOutcome(Unpacker& from) {
     gpu.peak = from.Number();
     gpu.allowed = from.Number();
   }
+  out.reservation = from.Text();
+  const uint64_t blocks = from.Number();
+  for (uint64_t i = 0; i < blocks && from.ok(); ++i) {
+    WrongBlock& block = out.wrong_blocks.emplace_back();
+    block.address = from.Number();
+    block.bytes = from.Number();
+    block.device = int(from.Number());
+    block.on_disk = from.Number() != 0;
+    block.file = uint32_t(from.Number());
+    block.offset = from.Number();
+    block.missing = from.Number() != 0;
+  }
+  return out;
+}
+
+std::optional<Outcomes> GetOutcomes(Unpacker& from) {
+  Outcomes out;
+  const uint64_t count = from.Number();
+  for (uint64_t i = 0; i < count && from.ok(); ++i) {
+    auto outcome = GetOutcome(from);
+    if (!outcome) return std::nullopt;
+    out.push_back(std::move(*outcome));
+  }
   return out;
 }
 
@@ -99,6 +137,10 @@ const char* NameOf(OperationKind kind) {
       return "resume";
     case OperationKind::kHandoff:
       return "handoff";
+    case OperationKind::kReserve:
+      return "reserve";
+    case OperationKind::kVerify:
+      return "verify";
   }
   return "";
 }
@@ -192,8 +234,7 @@ std::string Pack(const GivenAnswer& answer) {
     const auto info = status.GetPayload(kErrorInfoUrl);
     to.Text(info ? std::string(*info) : "");
   } else {
-    to.Number(answer.answer->size());
-    for (const Outcome& outcome : *answer.answer) Put(to, outcome);
+    Put(to, *answer.answer);
   }
   to.Text(answer.operation);
   to.Number(uint64_t(answer.kind));
@@ -201,6 +242,7 @@ std::string Pack(const GivenAnswer& answer) {
   for (const int pid : answer.pids) to.Number(uint64_t(pid));
   to.Number(answer.begun_ns);
   to.Number(answer.ended_ns);
+  Put(to, answer.report);
   return to.Take();
 }
 
@@ -215,12 +257,9 @@ std::optional<GivenAnswer> UnpackAnswer(std::string_view bytes) {
     status.SetPayload(kErrorInfoUrl, absl::Cord(from.Text()));
     out.answer = std::move(status);
   } else {
-    const uint64_t count = from.Number();
-    for (uint64_t i = 0; i < count && from.ok(); ++i) {
-      auto outcome = GetOutcome(from);
-      if (!outcome) return std::nullopt;
-      out.answer->push_back(std::move(*outcome));
-    }
+    auto outcomes = GetOutcomes(from);
+    if (!outcomes) return std::nullopt;
+    out.answer = std::move(*outcomes);
   }
   out.operation = from.Text();
   out.kind = OperationKind(from.Number());
@@ -228,58 +267,9 @@ std::optional<GivenAnswer> UnpackAnswer(std::string_view bytes) {
   for (uint64_t i = 0; i < pids && from.ok(); ++i) out.pids.push_back(int(from.Number()));
   out.begun_ns = from.Number();
   out.ended_ns = from.Number();
-  if (!from.done() || !IsKind(out.kind)) return std::nullopt;
-  return out;
-}
-
-std::string Pack(const Group& group) {
-  Packer to;
-  const Selector& s = group.selector;
-  for (const std::string* text : {&group.owner, &group.name, &s.job, &s.role, &s.cell}) {
-    to.Text(*text);
-  }
-  for (const std::vector<int32_t>* numbers : {&s.pids, &s.ranks}) {
-    to.Number(numbers->size());
-    for (const int32_t number : *numbers) to.Number(uint64_t(number));
-  }
-  to.Number(s.gpu_uuids.size());
-  for (const std::string& uuid : s.gpu_uuids) to.Text(uuid);
-  to.Number(s.all ? 1 : 0);
-  to.Number(group.policies.all ? uint64_t(*group.policies.all) : UINT64_MAX);
-  to.Number(group.policies.by_tag.size());
-  for (const auto& [tag, policy] : group.policies.by_tag) {
-    to.Text(tag);
-    to.Number(uint64_t(policy));
-  }
-  return to.Take();
-}
-
-std::optional<Group> UnpackGroup(std::string_view bytes) {
-  Unpacker from(bytes);
-  Group out;
-  Selector& s = out.selector;
-  for (std::string* text : {&out.owner, &out.name, &s.job, &s.role, &s.cell}) *text = from.Text();
-  for (std::vector<int32_t>* numbers : {&s.pids, &s.ranks}) {
-    const uint64_t count = from.Number();
-    for (uint64_t i = 0; i < count && from.ok(); ++i) numbers->push_back(int32_t(from.Number()));
-  }
-  const uint64_t gpus = from.Number();
-  for (uint64_t i = 0; i < gpus && from.ok(); ++i) s.gpu_uuids.push_back(from.Text());
-  s.all = from.Number() != 0;
-  const auto is_policy = [](uint64_t number) {
-    return number <= UINT32_MAX && wire::IsPolicy(uint32_t(number));
-  };
-  const uint64_t all = from.Number();
-  if (all != UINT64_MAX && !is_policy(all)) return std::nullopt;
-  if (all != UINT64_MAX) out.policies.all = wire::Policy(all);
-  const uint64_t tags = from.Number();
-  for (uint64_t i = 0; i < tags && from.ok(); ++i) {
-    const std::string tag = from.Text();
-    const uint64_t policy = from.Number();
-    if (!is_policy(policy)) return std::nullopt;
-    out.policies.by_tag[tag] = wire::Policy(policy);
-  }
-  if (!from.done() || !Check(out).ok()) return std::nullopt;
+  auto report = GetOutcomes(from);
+  if (!report || !from.done() || !IsKind(out.kind)) return std::nullopt;
+  out.report = std::move(*report);
   return out;
 }
 

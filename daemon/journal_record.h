@@ -14,6 +14,7 @@
 #include "daemon/identity.h"
 #include "daemon/orders.h"
 #include "daemon/process.h"
+#include "daemon/reservation.h"
 
 namespace parkade::daemon {
 
@@ -24,7 +25,13 @@ struct RememberedProcess {
   wire::ProcessState state = wire::ProcessState::kRunning;
 };
 
-enum class OperationKind : uint64_t { kPause = 1, kResume = 2, kHandoff = 3 };
+enum class OperationKind : uint64_t {
+  kPause = 1,
+  kResume = 2,
+  kHandoff = 3,
+  kReserve = 4,
+  kVerify = 5
+};
 // As it stands in sentences.
 const char* NameOf(OperationKind kind);
 
@@ -57,17 +64,20 @@ struct GivenAnswer {
   OperationKind kind = OperationKind::kPause;
   std::vector<int> pids = {};
   uint64_t begun_ns = 0, ended_ns = 0;  // CLOCK_REALTIME
+  Outcomes report = {};                 // what is known of its processes although it failed
 };
 
 std::string Pack(const RememberedProcess& process);
 std::string Pack(const BegunOperation& operation);
 std::string Pack(const GivenAnswer& answer);
 std::string Pack(const Group& group);
+std::string Pack(const Reservation& reservation);
 
 // Empty for bytes that are none: of another version, or not ours.
 std::optional<RememberedProcess> UnpackProcess(std::string_view bytes);
 std::optional<BegunOperation> UnpackOperation(std::string_view bytes);
 std::optional<GivenAnswer> UnpackAnswer(std::string_view bytes);
 std::optional<Group> UnpackGroup(std::string_view bytes);
+std::optional<Reservation> UnpackReservation(std::string_view bytes);
 
 }  // namespace parkade::daemon

@@ -31,6 +31,7 @@
 #include "daemon/reaper.h"
 #include "daemon/recovery.h"
 #include "daemon/registry.h"
+#include "daemon/reservations.h"
 #include "daemon/runtime_dir.h"
 #include "daemon/scratch.h"
 #include "daemon/service.h"
@@ -112,9 +113,12 @@ int Run(const Config& config) {
   Scratch scratch({config.scratch_dirs, config.allow_tmpfs, config.scratch_stripe},
                   config.state_dir);
   HostBudget budget(config.host_budget, registry);
-  GpuAccount account([&gpus](const auto& uuids) { return gpus.Free(uuids); });
+  Reservations reservations(&journal);
+  GpuAccount account([&gpus](const auto& uuids) { return gpus.Free(uuids); },
+                     [&reservations] { return reservations.Kept(); });
   Returning returning;
-  NodeState node({registry, events, gpus, scratch, budget, account, journal, returning}, {});
+  NodeState node(
+      {registry, events, gpus, scratch, budget, account, journal, returning, reservations}, {});
   std::atomic<int> wants{0};  // being answered
   Warmer warmer(budget);
   Reaper reaper([&] { scratch.SweepAll({}); });
@@ -160,7 +164,8 @@ int Run(const Config& config) {
 
   Operations operations(&journal);
   Groups groups(config.groups, &journal);
-  ControlService service({authority, registry, events, gpus, scratch, node, operations, groups});
+  ControlService service({authority, registry, events, gpus, scratch, node, operations, groups,
+                          account, reservations});
   grpc::EnableDefaultHealthCheckService(true);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   grpc::ServerBuilder builder;

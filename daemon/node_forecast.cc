@@ -133,10 +133,13 @@ Forecast NodeState::Foretell(const Caller& caller, const ResumeOrder& order) con
   const auto members = Foresee(processes, ResumedBy(order), order.epoch, forecast);
   ForetellIn(members, order.tags, forecast);
   for (const auto& [uuid, bytes] : Lacking(members, order.tags)) {
-    const GpuAccount::Room room = to_.account.RoomOn(uuid);
-    if (!room.free || room.HasFor(bytes)) continue;
+    const GpuAccount::Room room = to_.account.RoomOn(uuid, order.priority);
+    if (!room.free || room.HasFor(bytes + room.ahead)) continue;
     const absl::Status failed =
-        Fail(absl::StatusCode::kResourceExhausted, "GPU_MEMORY", "the GPU memory is not free");
+        Fail(absl::StatusCode::kResourceExhausted, "GPU_MEMORY", "the GPU memory is not free",
+             {{"booked_bytes", std::to_string(room.booked)},
+              {"reserved_bytes", std::to_string(room.reserved)},
+              {"ahead_bytes", std::to_string(room.ahead)}});
     forecast.Refuse(ExplainShortage(failed, {{uuid, bytes}}, to_.gpus));
   }
   Estimate(Way::kIn, forecast.processes, &forecast.seconds);
@@ -157,7 +160,7 @@ Forecast NodeState::Foretell(const Caller& caller, const HandoffOrder& order) co
   ForetellOut(sides->out, order.outgoing, forecast);
   const size_t out_count = forecast.processes.size();
   ForetellIn(sides->in, {}, forecast);
-  forecast.Refuse(CheckFit(*sides, order.outgoing.policies));
+  forecast.Refuse(CheckFit(*sides, order));
   // Both at once: the slower side counts, or, one after the other, both.
   double out_seconds = 0, in_seconds = 0;
   const std::span processes(forecast.processes);

@@ -86,19 +86,25 @@ absl::StatusOr<NodeState::Sides> NodeState::SelectSides(const Caller& caller,
   return sides;
 }
 
-absl::Status NodeState::CheckFit(const Sides& sides, const Policies& policies) const {
+absl::Status NodeState::CheckFit(const Sides& sides, const HandoffOrder& order) const {
   const GpuAccount::ByGpu needed = Lacking(sides.in);
-  GpuAccount::ByGpu leaving = Leaving(sides.out, policies);
+  GpuAccount::ByGpu leaving = Leaving(sides.out, order.outgoing.policies);
   for (const auto& [uuid, bytes] : needed) {
-    const GpuAccount::Room room = to_.account.RoomOn(uuid);
+    const GpuAccount::Room room = to_.account.RoomOn(uuid, order.incoming.priority);
     const Bytes free = room.free.value_or(0);
-    if (!room.free || free + leaving[uuid] >= bytes + room.booked) continue;
+    // Who takes no more than what leaves takes nobody's turn. And more than what is free now nobody
+    // else has a right to.
+    const Bytes ahead = bytes > leaving[uuid] ? room.ahead : 0;
+    const Bytes kept = std::min(free, room.reserved + ahead);
+    if (!room.free || free + leaving[uuid] >= bytes + room.booked + kept) continue;
     const absl::Status failed = Fail(absl::StatusCode::kResourceExhausted, "GPU_MEMORY",
                                      Cat("who comes in does not fit: ", InUnits(leaving[uuid]),
                                          " would be given back; ", "nothing has moved"));
     return Annotate(ExplainShortage(failed, {{uuid, bytes}}, to_.gpus), "",
                     {{"leaving_bytes", std::to_string(leaving[uuid])},
-                     {"booked_bytes", std::to_string(room.booked)}});
+                     {"booked_bytes", std::to_string(room.booked)},
+                     {"reserved_bytes", std::to_string(room.reserved)},
+                     {"ahead_bytes", std::to_string(ahead)}});
   }
   return absl::OkStatus();
 }
@@ -163,14 +169,14 @@ absl::Status NodeState::Swap(Sides& sides, std::vector<Scratch::Use>& uses,
   Transition out(sides.out, to_.events, limits_, epoch, &course);
   Transition in(sides.in, to_.events, limits_, epoch, &course);
   if (auto s = Provide(sides.out, uses, order.outgoing, booking); !s.ok()) return s;
-  if (auto s = CheckFit(sides, order.outgoing.policies); !s.ok()) return s;
+  if (auto s = CheckFit(sides, order); !s.ok()) return s;
   const bool any_out =
       std::any_of(sides.out.begin(), sides.out.end(), [](const Member& m) { return !m.already; });
   if (any_out) {
     if (auto s = out.Prepare(order.outgoing.gate); !s.ok()) return s;
     // The applications went on allocating until their gates closed; now the figures are exact.
     absl::Status ready = Provide(sides.out, uses, order.outgoing, booking);
-    if (ready.ok()) ready = CheckFit(sides, order.outgoing.policies);
+    if (ready.ok()) ready = CheckFit(sides, order);
     if (!ready.ok()) {
       out.Abort();
       return ready;
@@ -200,17 +206,16 @@ absl::StatusOr<GpuAccount::Room> NodeState::WaitFree(const std::string& uuid, By
   const GpuAccount::Room room = to_.account.WaitForRoom(uuid, bytes, by, gives_up);
   if (room.HasFor(bytes)) return room;
   if (!room.free && to_.gpus.source() != "nvml") {
-    return Fail(absl::StatusCode::kFailedPrecondition, "NO_FIGURES",
-                Cat("how much GPU memory is free is not known: ", to_.gpus.source()));
+    return NoFigures(to_.gpus);
   }
-  if (!room.free) {
-    return Fail(absl::StatusCode::kNotFound, "NO_GPU", Cat("no GPU is called \"", uuid, "\""),
-                {{"gpu_uuid", uuid}});
-  }
-  const absl::Status failed = Fail(absl::StatusCode::kResourceExhausted, "GPU_MEMORY",
-                                   Cat(InUnits(room.booked), " of it booked by others"));
+  if (!room.free) return NoGpu(uuid);
+  const absl::Status failed = Fail(
+      absl::StatusCode::kResourceExhausted, "GPU_MEMORY",
+      Cat(InUnits(room.booked), " of it booked by others, ", InUnits(room.reserved), " reserved"));
   return Annotate(ExplainShortage(failed, {{uuid, bytes}}, to_.gpus), "",
-                  {{"booked_bytes", std::to_string(room.booked)}});
+                  {{"booked_bytes", std::to_string(room.booked)},
+                   {"reserved_bytes", std::to_string(room.reserved)},
+                   {"ahead_bytes", "0"}});
 }
 
 }  // namespace parkade::daemon

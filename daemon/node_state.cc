@@ -30,6 +30,15 @@ bool LacksHostMemory(const absl::StatusOr<std::vector<Grant>>& grants) {
   return std::any_of(grants->begin(), grants->end(), [](const Grant& g) { return g.spills; });
 }
 
+// False: more than one of the GPUs has. No wait brings that, it would only hold up those behind.
+bool CanEverFit(const GpuAccount::ByGpu& needed, const Gpus& gpus) {
+  const auto views = gpus.Read();
+  return std::all_of(views.begin(), views.end(), [&](const GpuView& gpu) {
+    const auto at = needed.find(gpu.uuid);
+    return at == needed.end() || gpu.total == 0 || at->second <= gpu.total;
+  });
+}
+
 // Nobody is selected, and that is all right with the caller.
 template <typename Order>
 bool IsEmpty(const absl::Status& claimed, const Order& order) {
@@ -52,15 +61,20 @@ absl::StatusOr<NodeState::Claimed> NodeState::Claim(const Caller& caller, const 
 
 absl::StatusOr<Registry::Claim> NodeState::Take(const ProcessList& processes, uint64_t epoch,
                                                 Course& course) {
+  if (auto s = AwaitReturn(processes, course); !s.ok()) return s;
+  auto claim = to_.registry.Take(processes);
+  if (!claim.ok()) return claim.status();
+  if (auto s = CheckEpoch(processes, epoch); !s.ok()) return s;
+  return claim;
+}
+
+absl::Status NodeState::AwaitReturn(const ProcessList& processes, Course& course) {
   course.Concerns(processes);
   for (const Deadline by = Deadline::InMs(kReturnMs);
        !to_.returning.Await(processes, Deadline::InMs(Course::kLookMs)) && !by.Passed();) {
     if (course.cancelled()) return course.Cancellation();
   }
-  auto claim = to_.registry.Take(processes);
-  if (!claim.ok()) return claim.status();
-  if (auto s = CheckEpoch(processes, epoch); !s.ok()) return s;
-  return claim;
+  return absl::OkStatus();
 }
 
 absl::StatusOr<Outcomes> NodeState::Pause(const Caller& caller, const PauseOrder& order,
@@ -199,18 +213,23 @@ absl::Status NodeState::Restore(std::vector<Member>& members, const ResumeOrder&
   GpuAccount::Booking booking(
       to_.account, {[processes] { return ResidentOf(processes); },
                     [processes, &course] {
-                      return course.cancelled() ||
+                      return course.unwanted() ||
                              std::any_of(processes.begin(), processes.end(),
                                          [](const auto& process) { return process->ended(); });
-                    }});
+                    },
+                    [&course](auto waits) { course.Waits(std::move(waits)); }, course.origin().id,
+                    order.priority});
   Transition transition(members, to_.events, limits_, order.epoch, &course);
   absl::Status status;
-  for (const Deadline by = Deadline::InNs(order.wait_timeout_ns);;) {
+  const bool waits =
+      order.wait_timeout_ns != 0 && CanEverFit(Lacking(members, order.tags), to_.gpus);
+  for (const Deadline by = Deadline::InNs(waits ? order.wait_timeout_ns : 0);;) {
     // Who lives is not to wait for room for who has ended.
     for (Member& m : members) m.already |= m.process->ended();
     status = booking.Book(Lacking(members, order.tags), by);
     // Those that are back stay so; whoever waits for room does no longer.
-    if (course.cancelled()) status = course.Cancellation();
+    // Who has nobody to hear it leaves the queue, but goes on where it need not wait.
+    if (course.cancelled() || (!status.ok() && course.unwanted())) status = course.Cancellation();
     if (!status.ok()) {
       status = Annotate(status, "", {{"paused_pids", Join(PausedPids(members), ", ")}});
     } else {
@@ -243,6 +262,7 @@ absl::Status NodeState::BringBack(const ProcessList& processes, const PartsBack&
   order.tags = parts.tags;
   order.gate = parts.gate;
   order.wait_timeout_ns = 2'000'000'000;  // somebody else's pause may be about to make room
+  order.priority = INT32_MAX;             // it had its turn before
   Course course;
   double waited_seconds;
   return Restore(members, order, course, &waited_seconds);

@@ -19,6 +19,7 @@
 #include "daemon/measured_rates.h"
 #include "daemon/orders.h"
 #include "daemon/registry.h"
+#include "daemon/reservations.h"
 #include "daemon/returning.h"
 #include "daemon/scratch.h"
 #include "daemon/transition.h"
@@ -37,6 +38,7 @@ class NodeState {
     GpuAccount& account;
     Journal& journal;
     Returning& returning;
+    Reservations& reservations;
   };
   NodeState(Neighbours neighbours, Transition::Limits limits) : to_(neighbours), limits_(limits) {}
 
@@ -45,6 +47,11 @@ class NodeState {
   absl::StatusOr<Outcomes> Pause(const Caller& caller, const PauseOrder& order, Course& course);
   absl::StatusOr<Outcomes> Resume(const Caller& caller, const ResumeOrder& order, Course& course);
   absl::StatusOr<Outcomes> Handoff(const Caller& caller, const HandoffOrder& order, Course& course);
+  // As Reserve, Release and Verify of control.proto. The one outcome of a Reserve has its id.
+  absl::StatusOr<Outcomes> Reserve(const Caller& caller, const ReserveOrder& order, Course& course);
+  absl::StatusOr<Reservation> Reserved(const Caller& caller, const std::string& id) const;
+  absl::Status Release(const Caller& caller, const std::string& id);
+  absl::StatusOr<Outcomes> Verify(const Caller& caller, const VerifyOrder& order, Course& course);
   // As WaitFree of control.proto, as far as waiting goes; ends early when `gives_up`.
   absl::StatusOr<GpuAccount::Room> WaitFree(const std::string& uuid, Bytes bytes, Deadline by,
                                             const std::function<bool()>& gives_up);
@@ -68,6 +75,8 @@ class NodeState {
                                 const AtGoal& at_goal, Course& course);
   absl::StatusOr<Registry::Claim> Take(const ProcessList& processes, uint64_t epoch,
                                        Course& course);
+  // Waits for those of an earlier daemon, and says what this is about.
+  absl::Status AwaitReturn(const ProcessList& processes, Course& course);
   // The two sides of a handoff, in the order of their members.
   struct Sides {
     ProcessList out_processes, in_processes;
@@ -86,7 +95,7 @@ class NodeState {
   void Note(Way way, std::span<const Outcome> outcomes);
 
   // GPU_MEMORY when who comes in does not fit where the others have left.
-  absl::Status CheckFit(const Sides& sides, const Policies& policies) const;
+  absl::Status CheckFit(const Sides& sides, const HandoffOrder& order) const;
   absl::Status Swap(Sides& sides, std::vector<Scratch::Use>& uses, const HandoffOrder& order,
                     Course& course, std::vector<GpuChange>* bounds);
   absl::Status Evict(std::vector<Member>& members, std::vector<Scratch::Use>& uses,

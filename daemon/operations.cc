@@ -29,6 +29,7 @@ Operations::Operations(Journal* journal)
     operation->pids = given.pids;
     operation->ended_ns = given.ended_ns;
     operation->answer = given.answer;
+    operation->report = given.report;
     Keep(operation);
   }
   for (const BegunOperation& begun : journal_->found().interrupted) {
@@ -65,7 +66,8 @@ Operations::Shared Operations::Repeated(const Request& request) const {
   return at == all_.rend() ? nullptr : *at;
 }
 
-absl::StatusOr<OperationView> Operations::Run(Request request, Deadline by, Work work) {
+absl::StatusOr<OperationView> Operations::Run(Request request, Deadline by, Work work,
+                                              const std::function<bool()>& gone) {
   JoinEnded();
   Shared operation;
   {
@@ -92,8 +94,9 @@ absl::StatusOr<OperationView> Operations::Run(Request request, Deadline by, Work
       Keep(operation);
       unjoined_.push_back(operation);
     }
-    AwaitEnd(operation, by);
+    ++operation->listeners;
   }
+  Listen(operation, by, gone);
   OperationView view = ViewOf(*operation);
   if (!view.answer) {
     return Fail(absl::StatusCode::kDeadlineExceeded, "STILL_RUNNING",
@@ -109,12 +112,14 @@ void Operations::Carry(const Shared& operation, const Work& work) {
   operation->course.Ends();
   const Origin& origin = operation->course.origin();
   // One who was told to come again later asks with the same id.
-  const bool again = ReasonOf(answer.status()) == "BUSY";
+  const std::string reason = ReasonOf(answer.status());
+  const bool again = reason == "BUSY" || reason == "CALLER_GONE";
   const uint64_t ended_ns = WallClockNs();
   // First for the next daemon, then for the caller.
   if (journal_ != nullptr && !again) {
     journal_->Answer({origin.caller, origin.request_id, operation->body, answer, origin.id,
-                      operation->kind, operation->course.pids(), origin.begun_ns, ended_ns});
+                      operation->kind, operation->course.pids(), origin.begun_ns, ended_ns,
+                      operation->course.report()});
   }
   const MutexLock lock(mu_);
   operation->answers_repeats = !again;
@@ -127,6 +132,21 @@ void Operations::AwaitEnd(const Shared& operation, Deadline by) {
   while (!operation->answer && !by.Passed()) ended_.WaitUntil(mu_, by);
 }
 
+void Operations::Listen(const Shared& operation, Deadline by, const std::function<bool()>& gone) {
+  for (;;) {
+    const bool left = !by.Passed() && gone();
+    const MutexLock lock(mu_);
+    const bool soon = by.LeftNs() < Course::kLookMs * 1'000'000;
+    if (!left) AwaitEnd(operation, soon ? by : Deadline::InMs(Course::kLookMs));
+    if (!left && !operation->answer && !by.Passed()) continue;
+    --operation->listeners;
+    if (operation->answer) return;
+    if (!left) operation->goes_on = true;
+    if (operation->listeners == 0 && !operation->goes_on) operation->course.Abandon();
+    return;
+  }
+}
+
 OperationView Operations::ViewOf(const Operation& operation) const {
   OperationView view;
   view.origin = operation.course.origin();
@@ -134,6 +154,8 @@ OperationView Operations::ViewOf(const Operation& operation) const {
   view.cancelled = operation.course.cancelled();
   view.pids = operation.pids.empty() ? operation.course.pids() : operation.pids;
   view.progress = operation.course.progress();
+  view.waits = operation.course.waits();
+  view.report = operation.report.empty() ? operation.course.report() : operation.report;
   const MutexLock lock(mu_);
   view.answer = operation.answer;
   view.ended_ns = operation.ended_ns;
@@ -178,7 +200,9 @@ absl::StatusOr<OperationView> Operations::Wait(const Caller& caller, const Name&
     auto found = Find(caller, name);
     if (!found.ok()) return found.status();
     operation = *found;
+    ++operation->listeners;
     AwaitEnd(operation, by);
+    --operation->listeners;
   }
   return ViewOf(*operation);
 }

@@ -28,6 +28,8 @@ struct OperationView {
   bool cancelled = false;  // somebody has asked for that
   std::vector<int> pids;   // empty until they are selected
   std::optional<Course::Progress> progress;
+  std::vector<GpuWait> waits;  // while it waits for its turn
+  Outcomes report;             // of one that failed: what is known of its processes
   std::optional<absl::StatusOr<Outcomes>> answer;  // empty: it runs
   uint64_t ended_ns = 0;                           // CLOCK_REALTIME
 };
@@ -56,8 +58,11 @@ class Operations {
   // the first time, also when it is still on its way. Waits until `by` for it: a view with a good
   // answer, or the answer's error. ALREADY_EXISTS (REQUEST_ID_REUSED): the id came before with
   // another body. DEADLINE_EXCEEDED (STILL_RUNNING): not ended by then; it goes on; metadata has
-  // its id as operation. UNAVAILABLE (SHUTTING_DOWN) after Finish.
-  absl::StatusOr<OperationView> Run(Request request, Deadline by, Work work) EXCLUDES(mu_);
+  // its id as operation. UNAVAILABLE (SHUTTING_DOWN) after Finish. Once `gone` is true nobody waits
+  // here for the answer: where it was the only one, the operation is abandoned (Course::Abandon).
+  absl::StatusOr<OperationView> Run(
+      Request request, Deadline by, Work work,
+      const std::function<bool()>& gone = [] { return false; }) EXCLUDES(mu_);
 
   // A caller sees its own, one who sees all everybody's. Oldest first.
   std::vector<OperationView> List(const Caller& caller) const EXCLUDES(mu_);
@@ -82,6 +87,9 @@ class Operations {
     std::vector<int> pids;  // of one that an earlier daemon had; constant
     // Guarded by mu_.
     bool answers_repeats = true;
+    int listeners = 0;     // calls that wait for its answer
+    bool goes_on = false;  // somebody has been told so
+    Outcomes report;       // of one that an earlier daemon had
     std::optional<absl::StatusOr<Outcomes>> answer;
     uint64_t ended_ns = 0;
     std::thread thread;  // last
@@ -94,6 +102,9 @@ class Operations {
   void Keep(const Shared& operation) REQUIRES(mu_);
   void Carry(const Shared& operation, const Work& work) EXCLUDES(mu_);
   void AwaitEnd(const Shared& operation, Deadline by) REQUIRES(mu_);
+  // As AwaitEnd, while somebody listens.
+  void Listen(const Shared& operation, Deadline by, const std::function<bool()>& gone)
+      EXCLUDES(mu_);
   OperationView ViewOf(const Operation& operation) const EXCLUDES(mu_);
   void JoinEnded() EXCLUDES(mu_);
 

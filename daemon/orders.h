@@ -41,6 +41,24 @@ struct ResumeOrder {
   bool allow_empty = false;            // as in PauseOrder; nor is a tag that nobody has
   std::vector<std::string> tags = {};  // these alone, in this order; empty: all that is out
   wire::GateMode gate = wire::GateMode::kOpen;  // with tags, while something stays out
+  int32_t priority = 0;                         // in the queue for HBM; higher goes first
+};
+
+// Free memory of a GPU to be kept from others; see ReserveRequest in control.proto.
+struct ReserveOrder {
+  std::string gpu_uuid;
+  Bytes bytes = 0;
+  std::string label;
+  uint64_t ttl_ns = 0;  // 0: until it is released
+  int32_t pid = 0;      // 0: of no process
+  uint64_t wait_timeout_ns = 0;
+  int32_t priority = 0;
+};
+
+// Backups to be read.
+struct VerifyOrder {
+  Selector selector;
+  bool allow_empty = false;  // as in PauseOrder
 };
 
 // Where bytes of both sides of a handoff may be at one time; the numbers are those of the API.
@@ -73,6 +91,17 @@ struct GpuChange {
   Bytes allowed = 0;
 };
 
+// A block of a backup that is not what was stored; see WrongBlock in node.proto.
+struct WrongBlock {
+  uint64_t address = 0;
+  Bytes bytes = 0;
+  int device = 0;
+  bool on_disk = false;
+  uint32_t file = 0;
+  uint64_t offset = 0;
+  bool missing = false;
+};
+
 // What became of one process.
 struct Outcome {
   int pid = 0;
@@ -83,6 +112,8 @@ struct Outcome {
   double total_seconds = 0;
   Bytes residue_bytes = 0;  // the driver still counts for it; 0: unknown
   std::vector<GpuChange> gpus;
+  std::string reservation = {};               // of a Reserve, which has no process: its id
+  std::vector<WrongBlock> wrong_blocks = {};  // of a Verify, the first of stats.wrong_blocks
 };
 using Outcomes = std::vector<Outcome>;
 

@@ -175,6 +175,17 @@ void Process::Deliver(const wire::Channel* channel, const wire::Reply& reply) {
   expected.round->Give(expected.slot, {ToStatus(checked, pid()), checked});
 }
 
+void Process::Deliver(const wire::Channel* channel, const wire::WrongBlock& note) {
+  Expected expected{};
+  {
+    const MutexLock lock(mu_);
+    const auto at = expected_.find(note.header.op_id);
+    if (channel_.get() != channel || at == expected_.end()) return;
+    expected = at->second;
+  }
+  expected.round->Note(expected.slot, note);
+}
+
 ProcessView Process::View() const {
   ProcessView view{identity_, command_, {}, false, {}, wire::ProcessState::kRunning, {}};
   std::shared_ptr<const Fd> ledger;

@@ -98,6 +98,8 @@ class Process {
   }
   // A Reply has come in on `channel`. One that nobody waits for is dropped.
   void Deliver(const wire::Channel* channel, const wire::Reply& reply) EXCLUDES(mu_);
+  // Likewise, what stands before a Reply.
+  void Deliver(const wire::Channel* channel, const wire::WrongBlock& note) EXCLUDES(mu_);
 
   // What is known now. Reads the ledger; never waits for the process.
   ProcessView View() const EXCLUDES(mu_);

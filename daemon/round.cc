@@ -40,6 +40,16 @@ void Round::Reopen(size_t slot) {
   --count_;
 }
 
+void Round::Note(size_t slot, const wire::WrongBlock& note) {
+  const MutexLock lock(mu_);
+  if (notes_[slot].size() < wire::kMaxWrongBlocks) notes_[slot].push_back(note);
+}
+
+std::vector<wire::WrongBlock> Round::notes(size_t slot) const {
+  const MutexLock lock(mu_);
+  return notes_[slot];
+}
+
 std::vector<std::optional<Answer>> Round::answers() const {
   const MutexLock lock(mu_);
   return answers_;

@@ -19,7 +19,7 @@ struct Answer {
 
 class Round {
  public:
-  explicit Round(size_t processes) : answers_(processes) {}
+  explicit Round(size_t processes) : answers_(processes), notes_(processes) {}
 
   // Any thread. The first answer to a message counts.
   void Give(size_t slot, Answer answer) EXCLUDES(mu_);
@@ -34,6 +34,10 @@ class Round {
   // The slot, which has its answer, waits for that to another message.
   void Reopen(size_t slot) EXCLUDES(mu_);
 
+  // Any thread. What a process tells of before its answer; more than a message allows is left out.
+  void Note(size_t slot, const wire::WrongBlock& note) EXCLUDES(mu_);
+  std::vector<wire::WrongBlock> notes(size_t slot) const EXCLUDES(mu_);
+
   // Slots without an answer are empty.
   std::vector<std::optional<Answer>> answers() const EXCLUDES(mu_);
 
@@ -43,6 +47,7 @@ class Round {
   mutable Mutex mu_;  // innermost
   CondVar given_;
   std::vector<std::optional<Answer>> answers_ GUARDED_BY(mu_);
+  std::vector<std::vector<wire::WrongBlock>> notes_ GUARDED_BY(mu_);
   size_t count_ GUARDED_BY(mu_) = 0;    // of answers_ that are there
   uint64_t total_ GUARDED_BY(mu_) = 0;  // ever given
   bool failed_ GUARDED_BY(mu_) = false;

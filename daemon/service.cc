@@ -72,7 +72,7 @@ grpc::Status ControlService::GetNode(grpc::ServerContext* context, const v1::Get
   if (!caller.ok()) return ToGrpc(caller.status());
   response->set_daemon_version(PARKADE_VERSION);
   response->set_gpu_source(to_.gpus.source());
-  for (const GpuView& gpu : to_.gpus.Read()) Write(gpu, response->add_gpus());
+  WriteGpus(*caller, response);
   const HostMemory memory = ReadHostMemory();
   response->set_host_total_bytes(memory.total);
   response->set_host_available_bytes(memory.available);
@@ -95,7 +95,17 @@ grpc::Status ControlService::GetNode(grpc::ServerContext* context, const v1::Get
   return grpc::Status::OK;
 }
 
-// Every order: read, carried out under the caller's request id, written.
+absl::StatusOr<OperationView> ControlService::Perform(const grpc::ServerContext& context,
+                                                      const Caller& caller, OperationKind kind,
+                                                      const std::string& request_id,
+                                                      const google::protobuf::Message& request,
+                                                      Operations::Work work) {
+  return to_.operations.Run({caller.Name(), kind, request_id, Canonical(request)},
+                            AnswerBy(context), std::move(work),
+                            [&context] { return context.IsCancelled(); });
+}
+
+// Every transition: read, carried out under the caller's request id, written.
 template <typename Request, typename Response, typename Order>
 grpc::Status ControlService::Carry(const grpc::ServerContext& context, OperationKind kind,
                                    const Request& request, Response* response,
@@ -110,11 +120,11 @@ grpc::Status ControlService::Carry(const grpc::ServerContext& context, Operation
     Write(to_.node.Foretell(*caller, *order), response->mutable_forecast());
     return grpc::Status::OK;
   }
-  const auto ended = to_.operations.Run(
-      {caller->Name(), kind, request.request_id(), Canonical(request)}, AnswerBy(context),
-      [&node = to_.node, carry_out, caller = *caller, order = *order](Course& course) {
-        return (node.*carry_out)(caller, order, course);
-      });
+  const auto ended =
+      Perform(context, *caller, kind, request.request_id(), request,
+              [&node = to_.node, carry_out, caller = *caller, order = *order](Course& course) {
+                return (node.*carry_out)(caller, order, course);
+              });
   if (!ended.ok()) return ToGrpc(ended.status());
   response->set_operation_id(ended->origin.id);
   for (const Outcome& outcome : **ended->answer) Write(outcome, response->add_results());
@@ -155,6 +165,7 @@ grpc::Status ControlService::WaitFree(grpc::ServerContext* context,
   if (!room.ok()) return ToGrpc(room.status());
   response->set_free_bytes(*room->free);
   response->set_booked_bytes(room->booked);
+  response->set_reserved_bytes(room->reserved);
   response->set_waited_seconds(double(MonotonicNs() - begin_ns) / 1e9);
   return grpc::Status::OK;
 }

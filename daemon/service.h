@@ -25,6 +25,8 @@ class ControlService final : public v1::Control::Service {
     NodeState& node;
     Operations& operations;
     Groups& groups;
+    const GpuAccount& account;
+    Reservations& reservations;
   };
   explicit ControlService(Neighbours neighbours) : to_(neighbours) {}
 
@@ -42,6 +44,12 @@ class ControlService final : public v1::Control::Service {
                        v1::HandoffResponse* response) override;
   grpc::Status WaitFree(grpc::ServerContext* context, const v1::WaitFreeRequest* request,
                         v1::WaitFreeResponse* response) override;
+  grpc::Status Reserve(grpc::ServerContext* context, const v1::ReserveRequest* request,
+                       v1::ReserveResponse* response) override;
+  grpc::Status Release(grpc::ServerContext* context, const v1::ReleaseRequest* request,
+                       v1::ReleaseResponse* response) override;
+  grpc::Status Verify(grpc::ServerContext* context, const v1::VerifyRequest* request,
+                      v1::VerifyResponse* response) override;
   grpc::Status GetOperation(grpc::ServerContext* context, const v1::GetOperationRequest* request,
                             v1::Operation* response) override;
   grpc::Status WaitOperation(grpc::ServerContext* context, const v1::WaitOperationRequest* request,
@@ -65,11 +73,20 @@ class ControlService final : public v1::Control::Service {
                      grpc::ServerWriter<v1::Event>* writer) override;
 
  private:
+  // Carries `work` out as an operation under the request's id, and waits for it while the caller
+  // does.
+  absl::StatusOr<OperationView> Perform(const grpc::ServerContext& context, const Caller& caller,
+                                        OperationKind kind, const std::string& request_id,
+                                        const google::protobuf::Message& request,
+                                        Operations::Work work);
   template <typename Request, typename Response, typename Order>
   grpc::Status Carry(const grpc::ServerContext& context, OperationKind kind, const Request& request,
                      Response* response,
                      absl::StatusOr<Outcomes> (NodeState::*carry_out)(const Caller&, const Order&,
                                                                       Course&));
+
+  // Each GPU with who has its memory, who will have it, and who waits for it.
+  void WriteGpus(const Caller& caller, v1::GetNodeResponse* response);
 
   const Neighbours to_;
 };

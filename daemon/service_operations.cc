@@ -66,6 +66,7 @@ void Write(const OperationView& in, v1::Operation* out) {
   WriteTime(in.origin.begun_ns, out->mutable_begin_time());
   if (!in.answer) {
     out->set_state(v1::Operation::STATE_RUNNING);
+    for (const GpuWait& wait : in.waits) Write(wait, out->add_waiting());
     if (!in.progress) return;
     auto* progress = out->mutable_progress();
     progress->set_done_bytes(in.progress->done);
@@ -80,6 +81,7 @@ void Write(const OperationView& in, v1::Operation* out) {
     return;
   }
   out->set_state(v1::Operation::STATE_FAILED);
+  for (const Outcome& outcome : in.report) Write(outcome, out->add_results());
   Write(in.answer->status(), out->mutable_failure());
 }
 

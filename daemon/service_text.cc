@@ -144,6 +144,7 @@ absl::StatusOr<ResumeOrder> Read(const v1::ResumeRequest& in, const Asker& asker
   if (auto s = ReadChoice(in.gate_mode(), wire::IsGateMode, "gate mode", &out.gate); !s.ok()) {
     return s;
   }
+  out.priority = in.priority();
   return out;
 }
 
@@ -279,6 +280,17 @@ void Write(const Outcome& in, v1::TransitionResult* out) {
     change->set_expected_bytes(gpu.expected);
     change->set_peak_bytes(gpu.peak);
     change->set_allowed_bytes(gpu.allowed);
+  }
+  out->set_wrong_block_count(in.stats.wrong_blocks);
+  for (const WrongBlock& block : in.wrong_blocks) {
+    auto* wrong = out->add_wrong_blocks();
+    wrong->set_address(block.address);
+    wrong->set_bytes(block.bytes);
+    wrong->set_device(block.device);
+    wrong->set_place(PlaceName(block.on_disk ? wire::Place::kDisk : wire::Place::kHost));
+    wrong->set_file(block.file);
+    wrong->set_offset(block.offset);
+    wrong->set_missing(block.missing);
   }
 }
 

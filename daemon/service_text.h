@@ -9,6 +9,7 @@
 #include "daemon/groups.h"
 #include "daemon/operations.h"
 #include "daemon/orders.h"
+#include "daemon/reservation.h"
 #include "daemon/scratch_base.h"
 #include "daemon/scratch_sweep.h"
 #include "daemon/selector.h"
@@ -27,6 +28,8 @@ absl::StatusOr<Selector> Read(const v1::Selector& in, const Asker& asker);
 // INVALID_ARGUMENT (BAD_POLICY, BAD_SIZE) for what has no counterpart here; as Read of a selector.
 absl::StatusOr<PauseOrder> Read(const v1::PauseRequest& in, const Asker& asker);
 absl::StatusOr<ResumeOrder> Read(const v1::ResumeRequest& in, const Asker& asker);
+// Also BAD_REQUEST.
+absl::StatusOr<ReserveOrder> Read(const v1::ReserveRequest& in);
 // Also BAD_REQUEST for a part with what belongs to both.
 absl::StatusOr<HandoffOrder> Read(const v1::HandoffRequest& in, const Asker& asker);
 // BAD_SIZE when it is negative or a year and more; `name` is the field's.
@@ -50,6 +53,8 @@ void Write(const Outcome& in, v1::TransitionResult* out);
 void Write(const Forecast& in, v1::Forecast* out);
 void Write(const absl::Status& in, v1::Failure* out);
 void Write(const Group& in, v1::Group* out);
+void Write(const GpuWait& in, v1::GpuWait* out);
+void Write(const Reservation& in, v1::Reservation* out);
 void Write(const Event& in, v1::Event* out);
 void Write(const OperationView& in, v1::Operation* out);
 void WriteTime(uint64_t wall_clock_ns, google::protobuf::Timestamp* out);

@@ -196,6 +196,11 @@ bool ShimListener::Read(Connection& connection) {
     hooks_.asks_warm(connection.process, ask.host_bytes);
     return true;
   }
+  wire::WrongBlock wrong;
+  if (packet.Read(&wrong)) {
+    connection.process->Deliver(connection.channel.get(), wrong);
+    return true;
+  }
   wire::Reply reply;
   if (!packet.Read(&reply)) {
     if (complaints_.Allows()) {

@@ -96,6 +96,18 @@ class AsyncClient:
         """Until so much of the GPU is free beside what resumes have booked; ResourceExhausted after wait_timeout."""
         return await self._call(calls.WAIT_FREE, {"gpu_uuid": gpu_uuid, "bytes": bytes, **options})
 
+    async def reserve(self, gpu_uuid: str, bytes: int, **options: Unpack[calls.ReserveOptions]) -> types.Reservation:
+        """Keeps free memory of a GPU from resumes, until it is released, its ttl is over or its process has ended."""
+        return await self._call(calls.RESERVE, {"gpu_uuid": gpu_uuid, "bytes": bytes, **options})
+
+    async def release(self, id: str, **options: Unpack[calls.CallOptions]) -> None:
+        await self._call(calls.RELEASE, {"id": id, **options})
+
+    async def verify(self, target: types.Target, **options: Unpack[calls.VerifyOptions]) -> list[types.TransitionResult]:
+        """Reads the backups of paused processes. DataLoss when a block is wrong; the results of its
+        `details["operation"]` have all of them."""
+        return await self._call(calls.VERIFY, calls.with_selector(target, options))
+
     async def get_operation(self, id: str = "", *, request_id: str = "", **options: Unpack[calls.CallOptions]) -> types.Operation:
         """By its id, or this caller's last one with a request id."""
         return await self._call(calls.GET_OPERATION, calls.named(id, request_id, options))

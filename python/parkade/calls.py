@@ -53,6 +53,7 @@ class ResumeOptions(TransitionOptions, total=False):
     wait_timeout: float
     tags: Sequence[str]  # these alone come back, in this order; written as in PauseOptions
     gate_mode: types.GateMode | str  # with tags, while something stays out: open, unless said otherwise
+    priority: int  # in the queue for GPU memory; higher goes first
 
 
 class HandoffOptions(TransitionOptions, total=False):
@@ -68,11 +69,27 @@ class HandoffOptions(TransitionOptions, total=False):
     gated_allocations: types.GatedAllocations | str
     on_exported: types.OnExported | str
     release_host: bool
+    priority: int
     overlap: types.Overlap | str
 
 
 class WaitOptions(CallOptions, total=False):
     wait_timeout: float
+
+
+class ReserveOptions(WaitOptions, total=False):
+    """As the fields of ReserveRequest."""
+
+    label: str
+    ttl: float
+    pid: int
+    priority: int
+    request_id: str
+
+
+class VerifyOptions(CallOptions, total=False):
+    request_id: str
+    allow_empty: bool
 
 
 @dataclass(frozen=True)
@@ -104,6 +121,9 @@ FORECAST_PAUSE = Call("Pause", QUESTION, _forecast)
 FORECAST_RESUME = Call("Resume", QUESTION, _forecast)
 FORECAST_HANDOFF = Call("Handoff", QUESTION, _forecast)
 WAIT_FREE = Call("WaitFree", TRANSITION, lambda answer: messages.read(answer, types.FreeMemory))
+RESERVE = Call("Reserve", TRANSITION, lambda answer: messages.read(answer.reservation, types.Reservation))
+RELEASE = Call("Release", QUESTION, lambda answer: None)
+VERIFY = Call("Verify", TRANSITION, _all("results", types.TransitionResult))
 GET_OPERATION = Call("GetOperation", QUESTION, _operation)
 WAIT_OPERATION = Call("WaitOperation", TRANSITION, _operation)
 CANCEL_OPERATION = Call("CancelOperation", TRANSITION, _operation)
@@ -127,7 +147,7 @@ def with_selector(target: types.Target | None, options: Mapping[str, Any]) -> di
 
 _OF_THE_WHOLE = ("request_id", "epoch", "overlap", "timeout")
 _OF_BOTH = ("allow_empty",)
-_OF_THE_INCOMING = ("release_host",)
+_OF_THE_INCOMING = ("release_host", "priority")
 
 
 def handoff(out: types.Target, into: types.Target, options: Mapping[str, Any]) -> dict[str, Any]:

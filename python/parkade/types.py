@@ -7,93 +7,22 @@ its names in lower case; one that this version does not know reads as `UNSPECIFI
 from __future__ import annotations
 
 import datetime
-import enum
 from dataclasses import dataclass, field
 from typing import Mapping, Optional, Sequence, Union
 
-
-class Policy(str, enum.Enum):
-    UNSPECIFIED = "unspecified"
-    HOST = "host"
-    DISK = "disk"
-    AUTO = "auto"
-    DISCARD = "discard"
-    KEEP = "keep"
-
-
-class GateMode(str, enum.Enum):
-    UNSPECIFIED = "unspecified"
-    CLOSED = "closed"
-    OPEN = "open"
-
-
-class GatedWork(str, enum.Enum):
-    UNSPECIFIED = "unspecified"
-    BLOCK = "block"
-    FAIL = "fail"
-
-
-class GatedAllocations(str, enum.Enum):
-    UNSPECIFIED = "unspecified"
-    AS_WORK = "as_work"
-    PASS = "pass"
-
-
-class OnExported(str, enum.Enum):
-    UNSPECIFIED = "unspecified"
-    KEEP = "keep"
-    REFUSE = "refuse"
-    BROKER = "broker"
-
-
-class Overlap(str, enum.Enum):
-    UNSPECIFIED = "unspecified"
-    HOST = "host"
-    GPU = "gpu"
-    ORDERED = "ordered"
-
-
-class Elision(str, enum.Enum):
-    UNSPECIFIED = "unspecified"
-    HASH = "hash"
-    BYTES = "bytes"
-    OFF = "off"
-
-
-class ProcessState(str, enum.Enum):
-    UNSPECIFIED = "unspecified"
-    RUNNING = "running"
-    PREPARING = "preparing"
-    PREPARED = "prepared"
-    EVICTING = "evicting"
-    PAUSED = "paused"
-    RESTORING = "restoring"
-    PARTLY_MOVED = "partly_moved"
-    FAILED = "failed"
-
-
-class EventKind(str, enum.Enum):
-    UNSPECIFIED = "unspecified"
-    PRESENT = "present"
-    APPEARED = "appeared"
-    STATE = "state"
-    PROGRESS = "progress"
-    GONE = "gone"
-    OPERATION = "operation"
-
-
-class OperationKind(str, enum.Enum):
-    UNSPECIFIED = "unspecified"
-    PAUSE = "pause"
-    RESUME = "resume"
-    HANDOFF = "handoff"
-
-
-class OperationState(str, enum.Enum):
-    UNSPECIFIED = "unspecified"
-    RUNNING = "running"
-    DONE = "done"
-    FAILED = "failed"
+from .enums import (
+    Elision,
+    EventKind,
+    GateMode,
+    GatedAllocations,
+    GatedWork,
+    OnExported,
+    OperationKind,
+    OperationState,
+    Overlap,
+    Policy,
+    ProcessState,
+)
 
 
 @dataclass(frozen=True)
@@ -202,6 +131,32 @@ class ProcessDetails:
 class GpuUser:
     pid: int
     used_bytes: int
+    managed: bool
+    managed_bytes: int
+
+
+@dataclass(frozen=True)
+class Waiter:
+    """Somebody in the queue for memory of a GPU; `operation_id` is empty for another user's."""
+
+    operation_id: str
+    position: int
+    priority: int
+    needed_bytes: int
+    waited_seconds: float
+
+
+@dataclass(frozen=True)
+class Reservation:
+    """Memory of a GPU that is kept from others. `time_left` is None for one without an end."""
+
+    id: str
+    owner: str
+    label: str
+    gpu_uuid: str
+    bytes: int
+    time_left: Optional[float]
+    pid: int
 
 
 @dataclass(frozen=True)
@@ -211,6 +166,12 @@ class Gpu:
     total_bytes: int
     free_bytes: int
     users: tuple[GpuUser, ...]
+    booked_bytes: int
+    reserved_bytes: int
+    waiting: tuple[Waiter, ...]
+    reservations: tuple[Reservation, ...]
+    managed_bytes: int
+    unexplained_bytes: int
 
 
 @dataclass(frozen=True)
@@ -249,8 +210,21 @@ class GpuChange:
 
 
 @dataclass(frozen=True)
+class WrongBlock:
+    """A block of a backup that is not what was stored; `file` and `offset` are of one on disk."""
+
+    address: int
+    bytes: int
+    device: int
+    place: str
+    file: int
+    offset: int
+    missing: bool
+
+
+@dataclass(frozen=True)
 class TransitionResult:
-    """What became of one process in a pause, resume or handoff."""
+    """What became of one process in a pause, resume, handoff or verify."""
 
     pid: int
     already: bool
@@ -269,6 +243,8 @@ class TransitionResult:
     let_through: int
     wait_seconds: float
     elided_bytes: int
+    wrong_block_count: int
+    wrong_blocks: tuple[WrongBlock, ...]
 
 
 @dataclass(frozen=True)
@@ -327,16 +303,32 @@ class Forecast:
 
 @dataclass(frozen=True)
 class FreeMemory:
-    """What a GPU has free, as the driver says, and what of it resumes have booked."""
+    """What a GPU has free, as the driver says, and what of it resumes have booked, or others reserved."""
 
     free_bytes: int
     booked_bytes: int
+    waited_seconds: float
+    reserved_bytes: int
+
+
+@dataclass(frozen=True)
+class GpuWait:
+    """What a request waits for on one GPU, and its place in the queue there."""
+
+    gpu_uuid: str
+    needed_bytes: int
+    free_bytes: int
+    booked_bytes: int
+    reserved_bytes: int
+    ahead_bytes: int
+    position: int
+    priority: int
     waited_seconds: float
 
 
 @dataclass(frozen=True)
 class Operation:
-    """A pause, resume or handoff. `errors.of(operation.failure)` is the exception of one that has failed."""
+    """A pause, resume, handoff, reserve or verify. `errors.of(operation.failure)` is the exception of one that has failed."""
 
     id: str
     request_id: str
@@ -350,6 +342,7 @@ class Operation:
     end_time: Optional[datetime.datetime]
     results: tuple[TransitionResult, ...]
     failure: Optional[Failure]
+    waiting: tuple[GpuWait, ...]
 
 
 @dataclass(frozen=True)

@@ -51,6 +51,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   CheckRecord(daemon::UnpackOperation(bytes), daemon::UnpackOperation);
   CheckRecord(daemon::UnpackAnswer(bytes), daemon::UnpackAnswer);
   CheckRecord(daemon::UnpackGroup(bytes), daemon::UnpackGroup);
+  CheckRecord(daemon::UnpackReservation(bytes), daemon::UnpackReservation);
   CheckAnswer(daemon::UnpackAnswer(bytes));
   CheckFile(bytes);
   return 0;

@@ -249,6 +249,7 @@ bool FakeShim::Handle(wire::Packet& packet) {
   const wire::Header header = packet.header();
   Act act = Act::kWork;
   if (wire::Warm warm; packet.Read(&warm)) warm_bytes_ = warm.host_bytes;
+  if (!EndVerify()) return false;
   {
     const MutexLock lock(mu_);
     ++counts_[header.type];
@@ -338,6 +339,8 @@ bool FakeShim::Work(wire::Packet& packet, Act act) {
     }
     return answer(result);
   }
+  wire::Verify verify;
+  if (packet.Read(&verify)) return AnswerVerify(verify);
   wire::Room room;
   if (packet.Read(&room)) {
     room_ = room.bytes;

@@ -68,6 +68,9 @@ class FakeShim {
 
   // From the next message of that type on, or after that many more of it.
   void On(wire::Type type, Act act, int after = 0) EXCLUDES(mu_);
+  // What a Verify finds, before it is served; and whether it takes until something else comes.
+  void SetWrong(std::vector<wire::WrongBlock> wrong) { wrong_ = std::move(wrong); }
+  void HoldVerify() { holds_verify_ = true; }
   // Adds to what Prepare says that it would evict, as slack the ledger does not list.
   void AddUnlisted(Bytes bytes) { unlisted_ = bytes; }
 
@@ -101,6 +104,8 @@ class FakeShim {
 
   void Loop();
   bool LookAtRoom();
+  bool AnswerVerify(const wire::Verify& verify);
+  bool EndVerify();
   Bytes Needed() const;
   bool Handle(wire::Packet& packet);
   bool Work(wire::Packet& packet, Act act);
@@ -139,6 +144,9 @@ class FakeShim {
   std::optional<Draining> draining_;  // the serving thread's
   Act draining_act_ = Act::kWork;
   std::optional<Arriving> arriving_;  // likewise
+  std::vector<wire::WrongBlock> wrong_;
+  std::atomic<bool> holds_verify_{false};
+  uint64_t held_verify_ = 0;  // op_id of one that takes its time; the serving thread's
   std::atomic<Bytes> room_{0};
   std::atomic<int64_t> shifted_{0};
   std::unique_ptr<wire::Channel> channel_;

@@ -1,4 +1,5 @@
-// What a Commit and a Resume do: grants are checked, files written to, places changed.
+// What a Commit, a Resume and a Verify do: grants are checked, files written to, places changed;
+// backups read.
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -126,6 +127,36 @@ bool FakeShim::BringBack(const wire::Resume& resume) {
   can_undo_ = false;
   WriteRecords();
   return std::exchange(gate_mode_, gate) != gate || any;
+}
+
+bool FakeShim::AnswerVerify(const wire::Verify& verify) {
+  const uint64_t op_id = verify.header.op_id;
+  if (verify.stop != 0) return Answer(op_id, {});
+  if (state() != wire::ProcessState::kPaused) {
+    return Answer(op_id, MakeError(Code::kFailedPrecondition, "NOT_PAUSED", "it runs"));
+  }
+  stats_ = {};
+  stats_.host_bytes = host_bytes_;
+  stats_.disk_bytes = disk_bytes_;
+  stats_.wrong_blocks = wrong_.size();
+  for (wire::WrongBlock wrong : wrong_) {
+    wrong.header = wire::Make<wire::WrongBlock>(op_id).header;
+    if (!channel_->Send(wrong, Deadline::InMs(5000)).ok()) return false;
+  }
+  if (holds_verify_) {
+    held_verify_ = op_id;
+    return true;
+  }
+  if (wrong_.empty()) return Answer(op_id, {});
+  const char* const reason = wrong_[0].missing != 0 ? "BACKUP_MISSING" : "BACKUP_CORRUPT";
+  return Answer(op_id, MakeError(Code::kDataLoss, reason, "a block is wrong"));
+}
+
+// Whatever else comes goes first.
+bool FakeShim::EndVerify() {
+  if (held_verify_ == 0) return true;
+  return Answer(std::exchange(held_verify_, 0),
+                MakeError(Code::kCancelled, "CANCELLED", "something else is to be done"));
 }
 
 }  // namespace parkade::testing

@@ -344,6 +344,31 @@ TEST_CASE("an answer with a number that means nothing is none") {
   }
 }
 
+TEST_CASE("what a failed operation found comes back with its answer") {
+  GivenAnswer given{"c", "i", "b", Fail(absl::StatusCode::kDataLoss, "BACKUP_CORRUPT", "x")};
+  given.kind = OperationKind::kVerify;
+  Outcome outcome;
+  outcome.pid = 7;
+  outcome.state = ProcessState::kPaused;
+  outcome.stats.wrong_blocks = 1;
+  outcome.wrong_blocks.push_back({0x7000, 4096, 1, true, 2, 8192, true});
+  outcome.reservation = "r-1";
+  given.report = {outcome};
+  const auto back = UnpackAnswer(Pack(given));
+  REQUIRE(back);
+  CHECK(back->kind == OperationKind::kVerify);
+  REQUIRE(back->report.size() == 1);
+  CHECK(back->report[0].reservation == "r-1");
+  REQUIRE(back->report[0].wrong_blocks.size() == 1);
+  const WrongBlock& block = back->report[0].wrong_blocks[0];
+  CHECK(block.address == 0x7000);
+  CHECK(block.device == 1);
+  CHECK(block.on_disk);
+  CHECK(block.file == 2);
+  CHECK(block.offset == 8192);
+  CHECK(block.missing);
+}
+
 TEST_CASE("a journal does not grow with the number of operations") {
   const TestDir dir;
   Journal journal(dir.path(), kBoot);

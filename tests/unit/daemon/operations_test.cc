@@ -1,7 +1,11 @@
 // Operations: answers by request id, deadlines that undo nothing, and the end.
 #include "daemon/operations.h"
 
+#include <sched.h>
+
+#include <atomic>
 #include <catch2/catch.hpp>
+#include <thread>
 
 #include "daemon/status.h"
 #include "tests/unit/daemon/test_dir.h"
@@ -244,4 +248,47 @@ TEST_CASE("the next daemon knows what was answered, and what was interrupted") {
   const auto work = [](Course&) -> absl::StatusOr<Outcomes> { return Pid(8); };
   CHECK(Run(operations, "later", "b", Soon(), work).ok());
   CHECK(operations.List(kOne).size() == 3);
+}
+
+TEST_CASE("one whose callers are all gone is abandoned, and carried out again for the next") {
+  Operations operations;
+  std::atomic<bool> gone{false};
+  std::atomic<int> runs{0};
+  const auto waits = [&](Course& course) -> absl::StatusOr<Outcomes> {
+    ++runs;
+    for (const Deadline by = Soon(); !course.unwanted() && !by.Passed();) sched_yield();
+    return course.unwanted() ? course.Cancellation() : absl::StatusOr<Outcomes>(Pid(1));
+  };
+  const Operations::Request request{"uid 1", OperationKind::kResume, "id", "body"};
+  std::thread leaves([&] {
+    for (const Deadline by = Soon(); runs == 0 && !by.Passed();) sched_yield();
+    gone = true;
+  });
+  (void)operations.Run(request, Soon(), waits, [&] { return gone.load(); });
+  leaves.join();
+  const auto ended = operations.Wait(kOne, {"", "id"}, Soon());
+  REQUIRE(ended.ok());
+  REQUIRE(ended->answer);
+  CHECK(ended->answer->status().code() == absl::StatusCode::kCancelled);
+  CHECK(ReasonOf(ended->answer->status()) == "CALLER_GONE");
+  const auto again =
+      operations.Run(request, Soon(), [&](Course&) -> absl::StatusOr<Outcomes> { return Pid(2); });
+  REQUIRE(again.ok());
+  CHECK((**again->answer)[0].pid == 2);
+}
+
+TEST_CASE("one that somebody was told goes on is not abandoned when he goes") {
+  Operations operations;
+  std::atomic<bool> abandoned{false}, let_go{false};
+  const auto works = [&](Course& course) -> absl::StatusOr<Outcomes> {
+    while (!let_go) sched_yield();
+    abandoned = course.unwanted();
+    return Pid(1);
+  };
+  const Operations::Request request{"uid 1", OperationKind::kResume, "id", "body"};
+  CHECK(ReasonOf(operations.Run(request, Deadline::InMs(20), works).status()) == "STILL_RUNNING");
+  (void)operations.Run(request, Soon(), works, [] { return true; });
+  let_go = true;
+  REQUIRE(operations.Wait(kOne, {"", "id"}, Soon())->answer);
+  CHECK_FALSE(abandoned);
 }

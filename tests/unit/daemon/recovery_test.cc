@@ -30,9 +30,11 @@ TEST_CASE("a process that lives and does not come back is let go in the end") {
     const Gpus gpus;
     Scratch scratch({{dir.path()}, {}}, dir.path());
     HostBudget budget(1_GiB, registry);
+    Reservations reservations;
     GpuAccount account([](const auto&) { return GpuAccount::ByGpu{}; });
     Returning returning;
-    NodeState node({registry, events, gpus, scratch, budget, account, journal, returning}, {});
+    NodeState node(
+        {registry, events, gpus, scratch, budget, account, journal, returning, reservations}, {});
     const auto process = std::make_shared<Process>(self, Fd());
     registry.Add(process);
     Recovery recovery({registry, events, node, journal, returning},

@@ -20,7 +20,7 @@ namespace parkade::testing {
 // A process with its shim, and the thread that the listener would be.
 class Wired {
  public:
-  Wired(int number, FakeShimSettings settings) : shim_(std::move(settings)) {
+  Wired(int number, FakeShimSettings settings) : job_(settings.job), shim_(std::move(settings)) {
     daemon::Identity identity;
     identity.pid = identity.own_pid = number;
     process_ = std::make_shared<daemon::Process>(identity, Fd());
@@ -43,6 +43,7 @@ class Wired {
     channel_ = std::make_shared<wire::Channel>(Fd(ends[0]));
     daemon::Introduction introduction;
     if (rank >= 0) introduction.rank = rank;
+    introduction.job = job_;
     process_->Connect(introduction, channel_, std::make_shared<const Fd>(dup(shim_.ledger())));
     shim_.Serve(wire::Channel(Fd(ends[1])));
     pump_ = std::thread([this] { Pump(); });
@@ -54,12 +55,15 @@ class Wired {
   void Pump() {
     wire::Packet packet;
     while (channel_->Receive(&packet, Deadline::InMs(3'600'000)).ok()) {
+      wire::WrongBlock wrong;
+      if (packet.Read(&wrong)) process_->Deliver(channel_.get(), wrong);
       wire::Reply reply;
       if (packet.Read(&reply)) process_->Deliver(channel_.get(), reply);
     }
     process_->Disconnect(channel_.get());
   }
 
+  const std::string job_;
   FakeShim shim_;
   std::shared_ptr<daemon::Process> process_;
   std::shared_ptr<wire::Channel> channel_;

@@ -1,0 +1,46 @@
+// Reservations: GPU memory that callers have had kept for them, until they release it, its time is
+// over, or its process has ended. Nobody announces the last two: who looks sees only what still
+// holds.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "common/mutex.h"
+#include "daemon/gpu_queue.h"
+#include "daemon/journal.h"
+#include "daemon/reservation.h"
+#include "daemon/selector.h"
+
+namespace parkade::daemon {
+
+class Reservations {
+ public:
+  // What earlier daemons have kept, in `journal`, which outlives this. Null: nothing.
+  explicit Reservations(Journal* journal = nullptr);
+
+  // RESOURCE_EXHAUSTED (TOO_MANY_RESERVATIONS): the owner has 256.
+  absl::Status CheckCount(const std::string& owner) EXCLUDES(mu_);
+  absl::Status Add(const Reservation& reservation) EXCLUDES(mu_);
+  // The caller's own, or anybody's for one who sees all. NOT_FOUND (NO_RESERVATION).
+  absl::StatusOr<Reservation> Find(const Caller& caller, const std::string& id) EXCLUDES(mu_);
+  absl::Status Release(const Caller& caller, const std::string& id) EXCLUDES(mu_);
+  // Those that the caller may see, by id.
+  std::vector<Reservation> List(const Caller& caller) EXCLUDES(mu_);
+  // Bytes of all of them.
+  ByGpu Kept() EXCLUDES(mu_);
+
+ private:
+  static constexpr size_t kMost = 256;
+
+  // Those that hold; the others are forgotten. Reads /proc for those of a process.
+  std::vector<Reservation> Live() EXCLUDES(mu_);
+
+  Journal* const journal_;
+  mutable Mutex mu_;  // before Journal's; /proc is read without it
+  std::map<std::string, Reservation> all_ GUARDED_BY(mu_);
+};
+
+}  // namespace parkade::daemon

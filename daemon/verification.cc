@@ -1,0 +1,100 @@
+// One message to each, and their answers.
+#include "daemon/verification.h"
+
+#include <algorithm>
+
+#include "daemon/status.h"
+#include "daemon/words.h"
+
+namespace parkade::daemon {
+namespace {
+
+constexpr uint64_t kStopMs = 5000;  // for who reads to notice that it shall no longer
+
+WrongBlock Read(const wire::WrongBlock& in) {
+  return {in.address, in.bytes,  in.device,      in.place == uint32_t(wire::Place::kDisk),
+          in.file,    in.offset, in.missing != 0};
+}
+
+bool IsWorse(const absl::Status& failed, const absl::Status& than) {
+  return than.ok() || (failed.code() == absl::StatusCode::kDataLoss &&
+                       than.code() != absl::StatusCode::kDataLoss);
+}
+
+}  // namespace
+
+absl::Status Verification::Run() {
+  const uint64_t begin_ns = MonotonicNs();
+  const auto round = std::make_shared<Round>(processes_.size());
+  course_.Moves();
+  for (size_t i = 0; i < processes_.size(); ++i) {
+    processes_[i]->Send(wire::Make<wire::Verify>(), round, i);
+  }
+  Await(*round);
+  if (course_.cancelled()) {
+    Stop();
+    round->WaitAll(Deadline::InMs(kStopMs));
+  }
+  absl::Status worst;
+  uint64_t wrong_blocks = 0;
+  const auto answers = round->answers();
+  for (size_t i = 0; i < processes_.size(); ++i) {
+    Outcome& outcome = outcomes_.emplace_back();
+    outcome.pid = processes_[i]->pid();
+    outcome.state = processes_[i]->State();
+    outcome.total_seconds = double(MonotonicNs() - begin_ns) / 1e9;
+    absl::Status failed;
+    if (!answers[i]) {
+      failed = Fail(absl::StatusCode::kUnavailable, "SHIM_STALLED",
+                    Cat("process ", outcome.pid, " stopped reading its backup"),
+                    {{"pid", std::to_string(outcome.pid)}});
+    } else {
+      failed = answers[i]->status;
+      if (answers[i]->reply) outcome.stats = answers[i]->reply->stats;
+      for (const wire::WrongBlock& wrong : round->notes(i)) {
+        outcome.wrong_blocks.push_back(Read(wrong));
+      }
+      wrong_blocks += outcome.stats.wrong_blocks;
+    }
+    if (!failed.ok() && IsWorse(failed, worst)) worst = failed;
+  }
+  if (worst.code() == absl::StatusCode::kDataLoss) {
+    return Annotate(worst, "", {{"wrong_blocks", std::to_string(wrong_blocks)}});
+  }
+  if (course_.cancelled()) return course_.Cancellation();
+  if (worst.code() == absl::StatusCode::kCancelled) {
+    return Annotate(worst, "something else was asked of it meanwhile: ");
+  }
+  return worst;
+}
+
+void Verification::Await(Round& round) const {
+  uint64_t seen = 0, read = BytesRead();
+  Deadline stalled = Deadline::InMs(stall_ms_);
+  while (!round.WaitAll(Deadline::InMs(0)) && !course_.cancelled() && !stalled.Passed()) {
+    const uint64_t given = round.WaitForMore(seen, Deadline::InMs(Course::kLookMs));
+    const uint64_t now = BytesRead();
+    if (given != seen || now != read) stalled = Deadline::InMs(stall_ms_);
+    seen = given;
+    read = now;
+  }
+}
+
+uint64_t Verification::BytesRead() const {
+  uint64_t sum = 0;
+  for (const auto& process : processes_) {
+    const ProcessView view = process->View();
+    if (view.ledger) sum += view.ledger->moved_bytes;
+  }
+  return sum;
+}
+
+// Who has read all by now, or does something else by now, is not disturbed by it.
+void Verification::Stop() const {
+  const auto round = std::make_shared<Round>(processes_.size());
+  auto stop = wire::Make<wire::Verify>();
+  stop.stop = 1;
+  for (size_t i = 0; i < processes_.size(); ++i) processes_[i]->Send(stop, round, i);
+}
+
+}  // namespace parkade::daemon

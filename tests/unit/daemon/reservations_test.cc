@@ -1,0 +1,119 @@
+// Reservations: whose they are, how they end, and that the next daemon keeps them.
+#include "daemon/reservations.h"
+
+#include <sched.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <csignal>
+
+#include "common/deadline.h"
+#include "daemon/identity.h"
+#include "daemon/status.h"
+#include "tests/unit/daemon/test_dir.h"
+
+using namespace parkade;
+using namespace parkade::daemon;
+using parkade::testing::TestDir;
+
+namespace {
+
+const Caller kOne{.uid = 1};
+const Caller kOther{.uid = 2};
+const Caller kRoot{.uid = 0, .sees_all = true};
+
+Reservation Of(const Caller& caller, const std::string& id, Bytes bytes) {
+  Reservation reservation;
+  reservation.id = id;
+  reservation.owner = caller.Name();
+  reservation.label = "trainer";
+  reservation.gpu_uuid = "g";
+  reservation.bytes = bytes;
+  return reservation;
+}
+
+}  // namespace
+
+TEST_CASE("a caller sees and releases his own, one who sees all everybody's") {
+  Reservations all;
+  REQUIRE(all.Add(Of(kOne, "a", 10)).ok());
+  REQUIRE(all.Add(Of(kOther, "b", 20)).ok());
+  CHECK(all.Kept() == ByGpu{{"g", 30}});
+  CHECK(all.List(kOne).size() == 1);
+  CHECK(all.List(kRoot).size() == 2);
+  CHECK(all.Find(kOne, "a")->label == "trainer");
+  for (const char* id : {"b", "none"}) {
+    const auto refused = all.Release(kOne, id);
+    CHECK(refused.code() == absl::StatusCode::kNotFound);
+    CHECK(ReasonOf(refused) == "NO_RESERVATION");
+    CHECK(MetadataOf(refused).at("reservation") == id);
+  }
+  CHECK(all.Release(kOne, "a").ok());
+  CHECK(ReasonOf(all.Release(kOne, "a")) == "NO_RESERVATION");
+  CHECK(all.Release(kRoot, "b").ok());
+  CHECK(all.Kept().empty());
+}
+
+TEST_CASE("a reservation ends with its time, and with its process") {
+  Reservations all;
+  Reservation timed = Of(kOne, "timed", 10);
+  timed.until_ns = MonotonicNs() + 50'000'000;
+  const pid_t child = fork();
+  if (child == 0) {
+    pause();
+    _exit(0);
+  }
+  Reservation tied = Of(kOne, "tied", 5);
+  tied.pid = child;
+  tied.start_ticks = *StartTicks(child);
+  Reservation stale = Of(kOne, "stale", 1);  // the number is another process's by now
+  stale.pid = child;
+  stale.start_ticks = tied.start_ticks + 1;
+  for (const auto& each : {timed, tied, stale}) REQUIRE(all.Add(each).ok());
+  CHECK(all.Kept() == ByGpu{{"g", 15}});
+  const Deadline by = Deadline::InMs(5000);
+  while (all.Kept() != ByGpu{{"g", 5}} && !by.Passed()) sched_yield();
+  CHECK(all.List(kOne).size() == 1);
+  kill(child, SIGKILL);
+  waitpid(child, nullptr, 0);
+  CHECK(all.Kept().empty());
+  CHECK(ReasonOf(all.Find(kOne, "tied").status()) == "NO_RESERVATION");
+}
+
+TEST_CASE("a caller has at most 256 reservations") {
+  Reservations all;
+  for (int i = 0; i < 256; ++i) REQUIRE(all.Add(Of(kOne, std::to_string(i), 1)).ok());
+  CHECK(ReasonOf(all.Add(Of(kOne, "more", 1))) == "TOO_MANY_RESERVATIONS");
+  CHECK(all.Add(Of(kOther, "his", 1)).ok());
+}
+
+TEST_CASE("the next daemon keeps what has not ended") {
+  const TestDir dir;
+  Reservation lasting = Of(kOne, "lasting", 7);
+  lasting.until_ns = MonotonicNs() + 3'600'000'000'000;
+  lasting.pid = getpid();
+  lasting.start_ticks = *StartTicks(getpid());
+  {
+    Journal journal(dir.path(), "boot");
+    Reservations all(&journal);
+    REQUIRE(all.Add(lasting).ok());
+    REQUIRE(all.Add(Of(kOne, "released", 1)).ok());
+    Reservation over = Of(kOne, "over", 2);
+    over.until_ns = 1;
+    REQUIRE(all.Add(over).ok());
+    REQUIRE(all.Release(kOne, "released").ok());
+    CHECK(all.Kept() == ByGpu{{"g", 7}});
+  }
+  Journal journal(dir.path(), "boot");
+  CHECK(journal.found().reservations.size() == 1);
+  Reservations all(&journal);
+  const auto found = all.Find(kOne, "lasting");
+  REQUIRE(found.ok());
+  CHECK(found->owner == "uid 1");
+  CHECK(found->label == "trainer");
+  CHECK(found->gpu_uuid == "g");
+  CHECK(found->bytes == 7);
+  CHECK(found->until_ns == lasting.until_ns);
+  CHECK(found->pid == getpid());
+}

@@ -1,0 +1,136 @@
+// Verification: what processes find in their backups, and what ends their reading.
+#include "daemon/verification.h"
+
+#include <sched.h>
+
+#include <thread>
+
+#include "daemon/status.h"
+#include "tests/unit/daemon/wired_group.h"
+
+namespace parkade::daemon {
+namespace {
+
+using parkade::testing::Act;
+using parkade::testing::FakeShim;
+using parkade::testing::kToHost;
+using parkade::testing::WiredGroup;
+
+// A group of two, paused.
+struct Paused : WiredGroup {
+  Paused() : WiredGroup({2000, 2000, 2000}, 2) {
+    auto transition = Begin();
+    REQUIRE(transition.Prepare({}).ok());
+    REQUIRE(transition.Commit(kToHost).ok());
+    for (const auto& w : wired) processes.push_back(w->process());
+  }
+  ProcessList processes;
+  Course course{Origin{"op-1", "uid 1", "", 0}};
+};
+
+wire::WrongBlock WrongAt(uint64_t address, bool missing) {
+  wire::WrongBlock wrong{};
+  wrong.address = address;
+  wrong.bytes = 4096;
+  wrong.device = 1;
+  wrong.place = uint32_t(missing ? wire::Place::kDisk : wire::Place::kHost);
+  wrong.file = missing ? 2 : 0;
+  wrong.offset = missing ? 8192 : 0;
+  wrong.missing = missing ? 1 : 0;
+  return wrong;
+}
+
+bool WaitForVerify(const FakeShim& shim) {
+  for (const Deadline by = Deadline::InMs(5000); !by.Passed(); sched_yield()) {
+    if (shim.Count(wire::Type::kVerify) != 0) return true;
+  }
+  return false;
+}
+
+TEST_CASE("whole backups are read, and their processes stay paused") {
+  Paused p;
+  Verification verification(p.processes, p.course, 2000);
+  REQUIRE(verification.Run().ok());
+  REQUIRE(verification.outcomes().size() == 2);
+  for (const Outcome& outcome : verification.outcomes()) {
+    CHECK(outcome.stats.host_bytes == 1_MiB);
+    CHECK(outcome.stats.wrong_blocks == 0);
+    CHECK(outcome.state == wire::ProcessState::kPaused);
+  }
+  CHECK(p.AllAre(wire::ProcessState::kPaused));
+}
+
+TEST_CASE(
+    "each wrong block is told of with its address and place, and the first one is the error") {
+  Paused p;
+  p.shim(0).SetWrong({WrongAt(0x7000, true), WrongAt(0x9000, false)});
+  p.shim(1).SetWrong({WrongAt(0x5000, false)});
+  Verification verification(p.processes, p.course, 2000);
+  const absl::Status failed = verification.Run();
+  CHECK(failed.code() == absl::StatusCode::kDataLoss);
+  CHECK(ReasonOf(failed) == "BACKUP_MISSING");
+  CHECK(MetadataOf(failed).at("pid") == "100");
+  CHECK(MetadataOf(failed).at("wrong_blocks") == "3");
+  const auto& first = verification.outcomes()[0].wrong_blocks;
+  REQUIRE(first.size() == 2);
+  CHECK(first[0].address == 0x7000);
+  CHECK(first[0].on_disk);
+  CHECK(first[0].file == 2);
+  CHECK(first[0].offset == 8192);
+  CHECK(first[0].missing);
+  CHECK(first[1].device == 1);
+  CHECK_FALSE(first[1].on_disk);
+  CHECK_FALSE(first[1].missing);
+  CHECK(verification.outcomes()[1].wrong_blocks[0].address == 0x5000);
+}
+
+TEST_CASE("a wish to cancel ends the reading") {
+  Paused p;
+  p.shim(0).HoldVerify();
+  std::thread cancels([&] {
+    CHECK(WaitForVerify(p.shim(0)));
+    p.course.Cancel("uid 1");
+  });
+  Verification verification(p.processes, p.course, 20'000);
+  const absl::Status failed = verification.Run();
+  cancels.join();
+  CHECK(ReasonOf(failed) == "CANCELLED");
+  CHECK(MetadataOf(failed).at("operation") == "op-1");
+  CHECK(p.AllAre(wire::ProcessState::kPaused));
+}
+
+TEST_CASE("a resume in the middle wins") {
+  Paused p;
+  p.shim(0).HoldVerify();
+  std::thread resumes([&] {
+    CHECK(WaitForVerify(p.shim(0)));
+    auto transition = p.Begin();
+    CHECK(transition.Resume(false).ok());
+  });
+  Verification verification(p.processes, p.course, 20'000);
+  const absl::Status failed = verification.Run();
+  resumes.join();
+  CHECK(failed.code() == absl::StatusCode::kCancelled);
+  CHECK(MetadataOf(failed).at("pid") == "100");
+  CHECK(p.AllAre(wire::ProcessState::kRunning));
+}
+
+TEST_CASE("a process that ends, disconnects or hangs is named") {
+  Paused p;
+  p.shim(0).On(wire::Type::kVerify, Act::kDisconnect);
+  {
+    Verification verification(p.processes, p.course, 2000);
+    const absl::Status failed = verification.Run();
+    CHECK(ReasonOf(failed) == "SHIM_DISCONNECTED");
+    CHECK(MetadataOf(failed).at("pid") == "100");
+  }
+  Paused hung;
+  hung.shim(1).On(wire::Type::kVerify, Act::kHang);
+  Verification verification(hung.processes, hung.course, 200);
+  const absl::Status failed = verification.Run();
+  CHECK(ReasonOf(failed) == "SHIM_STALLED");
+  CHECK(MetadataOf(failed).at("pid") == "101");
+}
+
+}  // namespace
+}  // namespace parkade::daemon
