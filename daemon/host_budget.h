@@ -1,25 +1,23 @@
-// HostBudget: how much host memory pauses may take, over all processes of the node.
+// HostBudget: how much host memory and disk pauses may take, over all processes of the node.
 #pragma once
 
 #include <map>
-#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "common/mutex.h"
+#include "daemon/budgets.h"
 #include "daemon/planner.h"
-#include "daemon/registry.h"
 
 namespace parkade::daemon {
 
 class HostBudget {
  public:
-  // `fixed`: bytes for all pools together, as far as the node has them; empty: what the node has
-  // available, less a reserve.
-  HostBudget(std::optional<Bytes> fixed, const Registry& registry)
-      : fixed_(fixed), registry_(registry) {}
+  // Host memory is what `budgets` says, as far as the node has it; without a limit what the node
+  // has available, less a reserve. Disks have the space that they have, and the limit that it says.
+  explicit HostBudget(const Budgets& budgets) : budgets_(budgets) {}  // which outlives it
 
   // What Booking::Plan would answer now; books nothing.
   absl::StatusOr<std::vector<Grant>> Foretell(const Policies& policies,
@@ -34,8 +32,10 @@ class HostBudget {
     Booking(const Booking&) = delete;
     Booking& operator=(const Booking&) = delete;
 
-    // Plans with what is free, on the node and in each control group, and not booked by others, and
-    // books what the plan takes; replaces what this booked before. On failure that stays.
+    // Plans with what is free, on the node, in each control group and under each budget, and not
+    // booked by others, and books what the plan takes; replaces what this booked before. On failure
+    // that stays. Errors as daemon::Plan, and DISK_SPACE; one of a budget says so: budget, "node"
+    // or "job", job, budget_bytes, used_bytes and users in the metadata.
     absl::StatusOr<std::vector<Grant>> Plan(const Policies& policies,
                                             std::span<const Demand> demands);
 
@@ -46,18 +46,19 @@ class HostBudget {
  private:
   struct Share {
     Bytes node = 0;
-    std::map<std::string, Bytes> groups;  // by path
+    std::map<std::string, Bytes> groups;  // by path; those of jobs by JobGroup
+    std::map<std::string, Bytes> disk;    // by job, the node's under an empty one
   };
+  using Entries = std::vector<Budgets::Entry>;
 
-  Bytes Measure() const;
+  static Bytes Measure(const Budgets::Entry& node);
   // With what is left beside the bookings of others than `booking`. *left: the demands with that.
   absl::StatusOr<std::vector<Grant>> PlanBeside(const Booking* booking, const Policies& policies,
-                                                Bytes measured, std::vector<Demand>* left)
-      REQUIRES(mu_);
+                                                const Entries& entries, Bytes measured,
+                                                std::vector<Demand>* left) REQUIRES(mu_);
   void Release(const Booking* booking) EXCLUDES(mu_);
 
-  const std::optional<Bytes> fixed_;
-  const Registry& registry_;
+  const Budgets& budgets_;
   Mutex mu_;  // innermost; the planner, which is pure, runs under it
   std::map<const Booking*, Share> booked_ GUARDED_BY(mu_);
 };

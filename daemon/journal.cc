@@ -94,6 +94,7 @@ void Journal::Load(const std::vector<std::string>& records) {
   for (const auto& [id, packed] : reservations_) {
     found_.reservations.push_back(*UnpackReservation(packed));
   }
+  for (const auto& [job, packed] : budgets_) found_.budgets.push_back(*UnpackBudget(packed));
 }
 
 bool Journal::Apply(std::string_view record) {
@@ -147,6 +148,16 @@ bool Journal::Apply(std::string_view record) {
     case Kind::kReservationGone:
       reservations_.erase(body);
       return true;
+    case Kind::kBudget: {
+      const auto budget = UnpackBudget(body);
+      if (!budget) return false;
+      if (budget->limits_nothing() && !budget->job.empty()) {
+        budgets_.erase(budget->job);
+      } else {
+        budgets_[budget->job] = std::move(body);
+      }
+      return true;
+    }
   }
   return false;
 }
@@ -182,6 +193,8 @@ void Journal::Reserve(const Reservation& reservation) {
 }
 
 void Journal::EndReservation(const std::string& id) { Write(Kind::kReservationGone, id); }
+
+void Journal::SetBudget(const BudgetLimits& limits) { Write(Kind::kBudget, Pack(limits)); }
 
 void Journal::Note(const Event& event) {
   const ProcessView& view = event.process;
@@ -232,6 +245,7 @@ void Journal::Rewrite() {
   for (const auto& [id, packed] : reservations_) {
     records.push_back(RecordOf(Kind::kReservation, packed));
   }
+  for (const auto& [job, packed] : budgets_) records.push_back(RecordOf(Kind::kBudget, packed));
   auto file = JournalFile::Replace(path_, records);
   if (!file.ok() && file_) {
     // The one that is there has every record and goes on growing; later it is tried again.

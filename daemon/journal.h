@@ -32,6 +32,7 @@ class Journal {
     std::vector<GivenAnswer> answers;         // oldest first
     std::vector<Group> groups;                // that callers have defined
     std::vector<Reservation> reservations;
+    std::vector<BudgetLimits> budgets;  // that callers have set
   };
   // As it was read.
   const Found& found() const { return found_; }
@@ -49,6 +50,8 @@ class Journal {
   // Memory of a GPU is kept for somebody, or is no longer.
   void Reserve(const Reservation& reservation) EXCLUDES(mu_);
   void EndReservation(const std::string& id) EXCLUDES(mu_);
+  // What backups of a job, or of the node, may take.
+  void SetBudget(const BudgetLimits& limits) EXCLUDES(mu_);
   // A process came, changed its state or went.
   void Note(const Event& event) EXCLUDES(mu_);
 
@@ -70,6 +73,7 @@ class Journal {
     kGroupGone,
     kReservation,
     kReservationGone,
+    kBudget,
   };
 
   void Load(const std::vector<std::string>& records) REQUIRES(mu_);
@@ -95,6 +99,7 @@ class Journal {
   std::deque<std::string> answers_ GUARDED_BY(mu_);                  // packed
   std::map<std::string, std::string> groups_ GUARDED_BY(mu_);        // packed, by owner and name
   std::map<std::string, std::string> reservations_ GUARDED_BY(mu_);  // packed, by id
+  std::map<std::string, std::string> budgets_ GUARDED_BY(mu_);       // packed, by job
   std::optional<JournalFile> file_ GUARDED_BY(mu_);
   uint64_t fresh_bytes_ GUARDED_BY(mu_) = 0;  // when it was last written anew
   bool usable_ GUARDED_BY(mu_) = true;        // false: somebody else's file stands there

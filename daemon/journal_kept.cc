@@ -1,4 +1,4 @@
-// What callers have defined, for the journal: groups and reservations, field by field.
+// What callers have defined, for the journal: groups, reservations and budgets, field by field.
 #include "daemon/journal_record.h"
 #include "daemon/packed.h"
 
@@ -77,6 +77,29 @@ std::optional<Reservation> UnpackReservation(std::string_view bytes) {
   out.pid = int32_t(from.Number());
   out.start_ticks = from.Number();
   if (!from.done() || out.id.empty()) return std::nullopt;
+  return out;
+}
+
+std::string Pack(const BudgetLimits& limits) {
+  Packer to;
+  to.Text(limits.job);
+  to.Number(limits.host.has_value() ? 1 : 0);
+  to.Number(limits.host.value_or(0));
+  to.Number(limits.disk.has_value() ? 1 : 0);
+  to.Number(limits.disk.value_or(0));
+  return to.Take();
+}
+
+std::optional<BudgetLimits> UnpackBudget(std::string_view bytes) {
+  Unpacker from(bytes);
+  BudgetLimits out;
+  out.job = from.Text();
+  for (std::optional<Bytes>* limit : {&out.host, &out.disk}) {
+    const bool has = from.Number() != 0;
+    const Bytes value = from.Number();
+    if (has) *limit = value;
+  }
+  if (!from.done()) return std::nullopt;
   return out;
 }
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "daemon/budget_limits.h"
 #include "daemon/course.h"
 #include "daemon/group.h"
 #include "daemon/identity.h"
@@ -72,6 +73,7 @@ std::string Pack(const BegunOperation& operation);
 std::string Pack(const GivenAnswer& answer);
 std::string Pack(const Group& group);
 std::string Pack(const Reservation& reservation);
+std::string Pack(const BudgetLimits& limits);
 
 // Empty for bytes that are none: of another version, or not ours.
 std::optional<RememberedProcess> UnpackProcess(std::string_view bytes);
@@ -79,5 +81,6 @@ std::optional<BegunOperation> UnpackOperation(std::string_view bytes);
 std::optional<GivenAnswer> UnpackAnswer(std::string_view bytes);
 std::optional<Group> UnpackGroup(std::string_view bytes);
 std::optional<Reservation> UnpackReservation(std::string_view bytes);
+std::optional<BudgetLimits> UnpackBudget(std::string_view bytes);
 
 }  // namespace parkade::daemon

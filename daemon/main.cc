@@ -112,7 +112,8 @@ int Run(const Config& config) {
   Authority authority("parkade", config.tcp ? config.tcp->clients : std::vector<std::string>{});
   Scratch scratch({config.scratch_dirs, config.allow_tmpfs, config.scratch_stripe},
                   config.state_dir);
-  HostBudget budget(config.host_budget, registry);
+  Budgets budgets(config.host_budget, registry, &journal);
+  HostBudget budget(budgets);
   Reservations reservations(&journal);
   GpuAccount account([&gpus](const auto& uuids) { return gpus.Free(uuids); },
                      [&reservations] { return reservations.Kept(); });
@@ -165,7 +166,7 @@ int Run(const Config& config) {
   Operations operations(&journal);
   Groups groups(config.groups, &journal);
   ControlService service({authority, registry, events, gpus, scratch, node, operations, groups,
-                          account, reservations});
+                          account, reservations, budgets});
   grpc::EnableDefaultHealthCheckService(true);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   grpc::ServerBuilder builder;

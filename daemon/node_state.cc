@@ -30,6 +30,15 @@ bool LacksHostMemory(const absl::StatusOr<std::vector<Grant>>& grants) {
   return std::any_of(grants->begin(), grants->end(), [](const Grant& g) { return g.spills; });
 }
 
+// Of a job's budget only that job's own processes can give something back.
+void LeaveAlone(const Metadata& failed, const Registry& registry, ProcessList& asked) {
+  const auto job = failed.find("job");
+  if (job == failed.end() || job->second.empty()) return;
+  for (const auto& process : registry.All()) {
+    if (process->View().introduction.job != job->second) asked.push_back(process);
+  }
+}
+
 // False: more than one of the GPUs has. No wait brings that, it would only hold up those behind.
 bool CanEverFit(const GpuAccount::ByGpu& needed, const Gpus& gpus) {
   const auto views = gpus.Read();
@@ -138,8 +147,9 @@ absl::Status NodeState::Provide(std::vector<Member>& members, std::vector<Scratc
   auto grants = booking.Plan(order.policies, *demands);
   ProcessList asked;
   for (const Member& member : members) asked.push_back(member.process);
-  while (LacksHostMemory(grants) && ReclaimHostMemory(to_.registry, asked)) {
-    grants = booking.Plan(order.policies, *demands);
+  for (; LacksHostMemory(grants); grants = booking.Plan(order.policies, *demands)) {
+    if (!grants.ok()) LeaveAlone(MetadataOf(grants.status()), to_.registry, asked);
+    if (!ReclaimHostMemory(to_.registry, asked)) break;
   }
   if (!grants.ok()) return grants.status();
   for (size_t i = 0; i < members.size(); ++i) {

@@ -76,6 +76,7 @@ grpc::Status ControlService::GetNode(grpc::ServerContext* context, const v1::Get
   const HostMemory memory = ReadHostMemory();
   response->set_host_total_bytes(memory.total);
   response->set_host_available_bytes(memory.available);
+  for (const auto& entry : to_.budgets.Look()) Write(entry, response->add_budgets());
   std::map<std::string, Bytes> used;
   for (const auto& process : to_.registry.All()) {
     const auto scratch = process->scratch();

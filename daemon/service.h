@@ -2,6 +2,7 @@
 #pragma once
 
 #include "daemon/authority.h"
+#include "daemon/budgets.h"
 #include "daemon/groups.h"
 #include "daemon/node_state.h"
 #include "daemon/operations.h"
@@ -27,6 +28,7 @@ class ControlService final : public v1::Control::Service {
     Groups& groups;
     const GpuAccount& account;
     Reservations& reservations;
+    Budgets& budgets;
   };
   explicit ControlService(Neighbours neighbours) : to_(neighbours) {}
 
@@ -48,6 +50,8 @@ class ControlService final : public v1::Control::Service {
                        v1::ReserveResponse* response) override;
   grpc::Status Release(grpc::ServerContext* context, const v1::ReleaseRequest* request,
                        v1::ReleaseResponse* response) override;
+  grpc::Status SetBudget(grpc::ServerContext* context, const v1::SetBudgetRequest* request,
+                         v1::SetBudgetResponse* response) override;
   grpc::Status Verify(grpc::ServerContext* context, const v1::VerifyRequest* request,
                       v1::VerifyResponse* response) override;
   grpc::Status GetOperation(grpc::ServerContext* context, const v1::GetOperationRequest* request,

@@ -3,6 +3,7 @@
 
 #include "absl/status/statusor.h"
 #include "common/io/disk_trial.h"
+#include "daemon/budgets.h"
 #include "daemon/events.h"
 #include "daemon/forecast.h"
 #include "daemon/gpus.h"
@@ -55,6 +56,7 @@ void Write(const absl::Status& in, v1::Failure* out);
 void Write(const Group& in, v1::Group* out);
 void Write(const GpuWait& in, v1::GpuWait* out);
 void Write(const Reservation& in, v1::Reservation* out);
+void Write(const Budgets::Entry& in, v1::Budget* out);
 void Write(const Event& in, v1::Event* out);
 void Write(const OperationView& in, v1::Operation* out);
 void WriteTime(uint64_t wall_clock_ns, google::protobuf::Timestamp* out);

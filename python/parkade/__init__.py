@@ -32,6 +32,7 @@ from .preload import find_library, merge_preload
 from .tags import tag
 from .types import (
     Allocation,
+    Budget,
     Elision,
     Event,
     EventKind,
@@ -73,7 +74,7 @@ from .types import (
 )
 
 __all__ = [
-    "Aborted", "Allocation", "AlreadyExists", "AsyncClient", "Cancelled", "Client", "DataLoss",
+    "Aborted", "Allocation", "AlreadyExists", "AsyncClient", "Budget", "Cancelled", "Client", "DataLoss",
     "DeadlineExceeded", "Elision", "Error", "Event", "EventKind", "FailedPrecondition", "Failure", "Forecast",
     "ForeignMemory", "FreeMemory", "GateMode", "GatedAllocations", "GatedWork", "Gpu", "GpuChange",
     "GpuDemand", "GpuUser", "GpuWait", "Group", "Hook", "Internal", "InvalidArgument", "Node", "NotFound", "OnExported",

@@ -103,6 +103,10 @@ class AsyncClient:
     async def release(self, id: str, **options: Unpack[calls.CallOptions]) -> None:
         await self._call(calls.RELEASE, {"id": id, **options})
 
+    async def set_budget(self, **options: Unpack[calls.BudgetOptions]) -> types.Budget:
+        """What backups may take, of the node or of a job, from the next pause on."""
+        return await self._call(calls.SET_BUDGET, options)
+
     async def verify(self, target: types.Target, **options: Unpack[calls.VerifyOptions]) -> list[types.TransitionResult]:
         """Reads the backups of paused processes. DataLoss when a block is wrong; the results of its
         `details["operation"]` have all of them."""

@@ -87,6 +87,14 @@ class ReserveOptions(WaitOptions, total=False):
     request_id: str
 
 
+class BudgetOptions(CallOptions, total=False):
+    """0: no budget; what is left out stays."""
+
+    job: str
+    host_bytes: int
+    disk_bytes: int
+
+
 class VerifyOptions(CallOptions, total=False):
     request_id: str
     allow_empty: bool
@@ -123,6 +131,7 @@ FORECAST_HANDOFF = Call("Handoff", QUESTION, _forecast)
 WAIT_FREE = Call("WaitFree", TRANSITION, lambda answer: messages.read(answer, types.FreeMemory))
 RESERVE = Call("Reserve", TRANSITION, lambda answer: messages.read(answer.reservation, types.Reservation))
 RELEASE = Call("Release", QUESTION, lambda answer: None)
+SET_BUDGET = Call("SetBudget", QUESTION, lambda answer: messages.read(answer.budget, types.Budget))
 VERIFY = Call("Verify", TRANSITION, _all("results", types.TransitionResult))
 GET_OPERATION = Call("GetOperation", QUESTION, _operation)
 WAIT_OPERATION = Call("WaitOperation", TRANSITION, _operation)

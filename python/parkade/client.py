@@ -129,6 +129,10 @@ class Client:
     def release(self, id: str, **options: Unpack[calls.CallOptions]) -> None:
         self._call(calls.RELEASE, {"id": id, **options})
 
+    def set_budget(self, **options: Unpack[calls.BudgetOptions]) -> types.Budget:
+        """What backups may take, of the node or of a job, from the next pause on."""
+        return self._call(calls.SET_BUDGET, options)
+
     def verify(self, target: types.Target, **options: Unpack[calls.VerifyOptions]) -> list[types.TransitionResult]:
         """Reads the backups of paused processes. DataLoss when a block is wrong; the results of its
         `details["operation"]` have all of them."""

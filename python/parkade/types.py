@@ -190,6 +190,18 @@ class ScratchBase:
 
 
 @dataclass(frozen=True)
+class Budget:
+    """What backups may take and take; of the whole node where `job` is empty. 0: as much as there is."""
+
+    job: str
+    host_bytes: int
+    disk_bytes: int
+    host_used_bytes: int
+    disk_used_bytes: int
+    over: bool
+
+
+@dataclass(frozen=True)
 class Node:
     daemon_version: str
     gpus: tuple[Gpu, ...]
@@ -197,6 +209,7 @@ class Node:
     host_available_bytes: int
     scratch_bases: tuple[ScratchBase, ...]
     gpu_source: str
+    budgets: tuple[Budget, ...]
 
 
 @dataclass(frozen=True)

@@ -52,6 +52,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   CheckRecord(daemon::UnpackAnswer(bytes), daemon::UnpackAnswer);
   CheckRecord(daemon::UnpackGroup(bytes), daemon::UnpackGroup);
   CheckRecord(daemon::UnpackReservation(bytes), daemon::UnpackReservation);
+  CheckRecord(daemon::UnpackBudget(bytes), daemon::UnpackBudget);
   CheckAnswer(daemon::UnpackAnswer(bytes));
   CheckFile(bytes);
   return 0;

@@ -145,9 +145,13 @@ void Journals() {
   done.report = {daemon::Outcome{}};
   done.report[0].wrong_blocks = {{0x7f0000000000, 4096, 1, true, 2, 8192, true}};
   const daemon::Reservation reservation{"m3-8", "uid 1000", "trainer", "GPU-a", 4096, 77, 4711, 7};
-  const std::vector<std::string> records{daemon::Pack(process), daemon::Pack(operation),
-                                         daemon::Pack(done),    daemon::Pack(failed),
-                                         daemon::Pack(group),   daemon::Pack(reservation)};
+  const std::vector<std::string> records{daemon::Pack(process),
+                                         daemon::Pack(operation),
+                                         daemon::Pack(done),
+                                         daemon::Pack(failed),
+                                         daemon::Pack(group),
+                                         daemon::Pack(reservation),
+                                         daemon::Pack(daemon::BudgetLimits{"rl", 4096, {}})};
   for (size_t i = 0; i < records.size(); ++i) Seed("journal", std::to_string(i), records[i]);
   if (!daemon::JournalFile::Replace(dir + "/journal/file", records).ok()) exit(1);
 }

@@ -15,7 +15,7 @@ def run(node):
     for app in apps:
         app.step()
     done = node.expect(RESOURCES, "pause", "--all", "--policy", "host")
-    harness.holds("HOST_MEMORY" in done.err and "50.0 MiB are free" in done.err, f"the error: {done.err.strip()}")
+    harness.holds("HOST_MEMORY" in done.err and "the budget of the node is 50.0 MiB" in done.err, f"the error: {done.err.strip()}")
     harness.equal([p["state"] for p in node.processes()], ["running"] * RANKS, "states after the refusal")
     results = node.json("pause", "--all", "--policy", "auto")["results"]
     host = sum(r["host_bytes"] for r in results)

@@ -29,7 +29,8 @@ TEST_CASE("a process that lives and does not come back is let go in the end") {
     Registry registry;
     const Gpus gpus;
     Scratch scratch({{dir.path()}, {}}, dir.path());
-    HostBudget budget(1_GiB, registry);
+    Budgets budgets(1_GiB, registry);
+    HostBudget budget(budgets);
     Reservations reservations;
     GpuAccount account([](const auto&) { return GpuAccount::ByGpu{}; });
     Returning returning;

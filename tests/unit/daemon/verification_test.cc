@@ -105,7 +105,7 @@ TEST_CASE("a resume in the middle wins") {
   std::thread resumes([&] {
     CHECK(WaitForVerify(p.shim(0)));
     auto transition = p.Begin();
-    CHECK(transition.Resume(false).ok());
+    CHECK(transition.Resume({}).ok());
   });
   Verification verification(p.processes, p.course, 20'000);
   const absl::Status failed = verification.Run();

@@ -31,7 +31,8 @@ struct Warmth {
   TestDir dir;
   Registry registry;
   Events events;
-  HostBudget budget{64_MiB, registry};
+  Budgets budgets{64_MiB, registry};
+  HostBudget budget{budgets};
   std::unique_ptr<Warmer> warmer = std::make_unique<Warmer>(budget);
   ShimListener listener;
 };

@@ -1,0 +1,121 @@
+// Limits by job, and sums over ledgers.
+#include "daemon/budgets.h"
+
+#include <algorithm>
+
+#include "daemon/status.h"
+#include "daemon/words.h"
+
+namespace parkade::daemon {
+namespace {
+
+// A ledger is its process's own claim; 2^56 is beyond every memory and disk.
+constexpr Bytes kMostClaimed = Bytes(1) << 56;
+
+Bytes Sum(const std::map<int, Bytes>& by_pid) {
+  Bytes sum = 0;
+  for (const auto& [pid, bytes] : by_pid) sum += bytes;
+  return sum;
+}
+
+void Add(const ProcessView& view, BudgetUse& use) {
+  const wire::LedgerHeader& h = *view.ledger;
+  const int pid = view.identity.pid;
+  use.host[pid] = std::min(std::max<Bytes>(h.host_pool_bytes, h.host_backup_bytes), kMostClaimed);
+  use.disk[pid] = std::min<Bytes>(h.disk_backup_bytes, kMostClaimed) +
+                  std::min<Bytes>(h.disk_retained_bytes, kMostClaimed);
+}
+
+// 0 is no limit.
+std::optional<Bytes> Limit(std::optional<Bytes> set) {
+  return set == Bytes(0) ? std::nullopt : set;
+}
+
+}  // namespace
+
+Bytes BudgetUse::HostBytes() const { return Sum(host); }
+
+Bytes BudgetUse::DiskBytes() const { return Sum(disk); }
+
+bool Budgets::Entry::IsOver() const {
+  return (limits.host && use.HostBytes() > *limits.host) ||
+         (limits.disk && use.DiskBytes() > *limits.disk);
+}
+
+Budgets::Budgets(std::optional<Bytes> host, const Registry& registry, Journal* journal)
+    : configured_(host), registry_(registry), journal_(journal) {
+  if (journal_ == nullptr) return;
+  const MutexLock lock(mu_);
+  for (const BudgetLimits& limits : journal_->found().budgets) limits_[limits.job] = limits;
+}
+
+absl::Status Budgets::Set(const BudgetLimits& change) {
+  const MutexLock lock(mu_);
+  const size_t jobs = limits_.size() - limits_.count("");
+  if (jobs >= kMost && !change.job.empty() && !limits_.contains(change.job)) {
+    return Fail(absl::StatusCode::kResourceExhausted, "TOO_MANY_BUDGETS",
+                Cat(jobs, " jobs have a budget already"), {{"job", change.job}});
+  }
+  BudgetLimits& limits = limits_[change.job];
+  limits.job = change.job;
+  if (change.host) limits.host = change.host;
+  if (change.disk) limits.disk = change.disk;
+  if (journal_ != nullptr) journal_->SetBudget(limits);
+  if (limits.limits_nothing() && !change.job.empty()) limits_.erase(change.job);
+  return absl::OkStatus();
+}
+
+std::vector<Budgets::Entry> Budgets::Look() const {
+  std::vector<Entry> entries(1);
+  entries[0].limits.host = configured_;
+  {
+    const MutexLock lock(mu_);
+    for (const auto& [job, limits] : limits_) {
+      if (!job.empty()) {
+        entries.push_back({{job, Limit(limits.host), Limit(limits.disk)}, {}});
+        continue;
+      }
+      if (limits.host) entries[0].limits.host = Limit(limits.host);
+      entries[0].limits.disk = Limit(limits.disk);
+    }
+  }
+  for (const auto& process : registry_.All()) {
+    const ProcessView view = process->View();
+    if (!view.ledger) continue;
+    for (Entry& entry : entries) {
+      const std::string& job = entry.limits.job;
+      if (job.empty() || job == view.introduction.job) Add(view, entry.use);
+    }
+  }
+  return entries;
+}
+
+Budgets::Entry Budgets::Of(const std::string& job) const {
+  for (const Entry& entry : Look()) {
+    if (entry.limits.job == job) return entry;
+  }
+  Entry none;
+  none.limits.job = job;
+  for (const auto& process : registry_.All()) {
+    const ProcessView view = process->View();
+    if (view.ledger && view.introduction.job == job) Add(view, none.use);
+  }
+  return none;
+}
+
+std::string NameOf(const BudgetLimits& limits) {
+  return limits.job.empty() ? "the node" : Cat("the job ", limits.job);
+}
+
+std::string UsersOf(const std::map<int, Bytes>& use) {
+  std::vector<std::pair<Bytes, int>> users;
+  for (const auto& [pid, bytes] : use) {
+    if (bytes != 0) users.emplace_back(bytes, pid);
+  }
+  std::sort(users.rbegin(), users.rend());
+  std::vector<std::string> words;
+  for (const auto& [bytes, pid] : users) words.push_back(Cat(pid, "=", bytes));
+  return Join(words, ",");
+}
+
+}  // namespace parkade::daemon
