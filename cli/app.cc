@@ -101,6 +101,11 @@ int RunCommandLine(std::vector<std::string> arguments, Terminal& terminal) {
   AddResume(app, context);
   AddHandoff(app, context);
   AddWaitFree(app, context);
+  AddGpus(app, context);
+  AddReserve(app, context);
+  AddRelease(app, context);
+  AddBudget(app, context);
+  AddVerify(app, context);
   AddWatch(app, context);
   AddOps(app, context);
   AddCancel(app, context);

@@ -194,6 +194,26 @@ absl::StatusOr<v1::WaitFreeResponse> Client::WaitFree(const v1::WaitFreeRequest&
   return wire_->Call(&v1::Control::Stub::WaitFree, request, kTransition);
 }
 
+absl::StatusOr<v1::ReserveResponse> Client::Reserve(const v1::ReserveRequest& request) {
+  return wire_->Call(&v1::Control::Stub::Reserve, request, kTransition);
+}
+
+absl::StatusOr<v1::ReleaseResponse> Client::Release(const v1::ReleaseRequest& request) {
+  return wire_->Call(&v1::Control::Stub::Release, request, kQuestion);
+}
+
+absl::StatusOr<v1::SetBudgetResponse> Client::SetBudget(const v1::SetBudgetRequest& request) {
+  return wire_->Call(&v1::Control::Stub::SetBudget, request, kQuestion);
+}
+
+absl::StatusOr<v1::VerifyResponse> Client::Verify(const v1::VerifyRequest& request) {
+  return wire_->Call(&v1::Control::Stub::Verify, request, kTransition);
+}
+
+absl::StatusOr<v1::Operation> Client::GetOperation(const v1::GetOperationRequest& request) {
+  return wire_->Call(&v1::Control::Stub::GetOperation, request, kQuestion);
+}
+
 absl::StatusOr<v1::ListOperationsResponse> Client::ListOperations(
     const v1::ListOperationsRequest& request) {
   return wire_->Call(&v1::Control::Stub::ListOperations, request, kQuestion);

@@ -149,6 +149,18 @@ Json ToJson(const v1::ProcessForecast& process) {
   return json;
 }
 
+Json ToJson(const v1::GpuWait& wait) {
+  return {{"gpu_uuid", wait.gpu_uuid()},
+          {"needed_bytes", wait.needed_bytes()},
+          {"free_bytes", wait.free_bytes()},
+          {"booked_bytes", wait.booked_bytes()},
+          {"reserved_bytes", wait.reserved_bytes()},
+          {"ahead_bytes", wait.ahead_bytes()},
+          {"position", wait.position()},
+          {"priority", wait.priority()},
+          {"waited_seconds", wait.waited_seconds()}};
+}
+
 Json ToJson(const v1::Operation& operation) {
   const bool ended = operation.has_end_time();
   Json json{
@@ -163,8 +175,10 @@ Json ToJson(const v1::Operation& operation) {
       {"begin_time", FormatTime(operation.begin_time(), absl::UTCTimeZone())},
       {"end_time", ended ? Json(FormatTime(operation.end_time(), absl::UTCTimeZone())) : Json()},
       {"results", Json::array()},
-      {"failure", nullptr}};
+      {"failure", nullptr},
+      {"waiting", Json::array()}};
   for (const auto& result : operation.results()) json["results"].push_back(ToJson(result));
+  for (const auto& wait : operation.waiting()) json["waiting"].push_back(ToJson(wait));
   if (operation.has_failure()) json["failure"] = ToJson(operation.failure());
   return json;
 }
@@ -267,6 +281,7 @@ std::string FreeJson(const v1::WaitFreeResponse& response) {
   const Json json{{"schema_version", kSchemaVersion},
                   {"free_bytes", response.free_bytes()},
                   {"booked_bytes", response.booked_bytes()},
+                  {"reserved_bytes", response.reserved_bytes()},
                   {"waited_seconds", response.waited_seconds()}};
   return Dump(json, 2);
 }

@@ -20,6 +20,11 @@ std::string GroupsJson(const v1::ListGroupsResponse& response);
 std::string OperationsJson(const google::protobuf::RepeatedPtrField<v1::Operation>& operations);
 std::string ForecastJson(const v1::Forecast& forecast);
 std::string FreeJson(const v1::WaitFreeResponse& response);
+std::string ReservationJson(const v1::ReserveResponse& response);
+std::string GpusJson(const v1::GetNodeResponse& response);
+using Budgets = google::protobuf::RepeatedPtrField<v1::Budget>;
+std::string BudgetsJson(const Budgets& budgets);
+std::string VerifyJson(const google::protobuf::RepeatedPtrField<v1::TransitionResult>& results);
 std::string EventJson(const v1::Event& event);
 
 }  // namespace parkade::cli

@@ -41,6 +41,18 @@ std::string OutcomeOf(const v1::Operation& operation) {
     return Printable(absl::StrCat(failure.reason(), ": ", failure.message()));
   }
   if (operation.has_progress()) return FormatProgress(operation.progress());
+  if (!operation.waiting().empty()) {
+    const v1::GpuWait& wait = operation.waiting(0);
+    std::string text = absl::StrCat("waits for ", FormatBytes(wait.needed_bytes()), ", ",
+                                    FormatBytes(wait.free_bytes()), " free");
+    const auto add = [&text](uint64_t bytes, const char* what) {
+      if (bytes != 0) absl::StrAppend(&text, ", ", FormatBytes(bytes), " ", what);
+    };
+    add(wait.booked_bytes(), "booked");
+    add(wait.reserved_bytes(), "reserved");
+    add(wait.ahead_bytes(), "ahead");
+    return absl::StrCat(text, ", position ", wait.position());
+  }
   uint64_t moved = 0;
   for (const auto& result : operation.results()) moved += result.host_bytes() + result.disk_bytes();
   return operation.state() == v1::Operation::STATE_DONE ? FormatBytes(moved) : "-";

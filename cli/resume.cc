@@ -23,6 +23,7 @@ struct ResumeOptions {
   std::string wait;
   std::string tags;
   std::string gate;
+  int32_t priority = 0;
   TransitionOptions shared;
 };
 
@@ -44,13 +45,14 @@ int Resume(const ResumeOptions& options, const Context& context) {
   *request.mutable_selector() = *selector;
   FillIn(options.shared, request);
   request.set_release_host(options.release_host);
+  request.set_priority(options.priority);
   request.set_allow_empty(options.allow_empty);
   if (!options.tags.empty()) request.add_tags(options.tags);
   if (!options.gate.empty()) {
     request.set_gate_mode(options.gate == "open" ? v1::GATE_MODE_OPEN : v1::GATE_MODE_CLOSED);
   }
 
-  SetInterruptSentence(kGoesOn);
+  SetInterruptSentence(kGoesOnOrLeaves);
   absl::StatusOr<v1::ResumeResponse> response;
   {
     Progress progress(client, *selector, "resuming", context.terminal);
@@ -87,6 +89,7 @@ void AddResume(CLI::App& app, Context& context) {
                    "not fit is refused at once")
       ->check(IsDuration())
       ->type_name("TIME");
+  AddPriority(*verb, options->priority);
   AddTransitionOptions(*verb, options->shared);
   verb->callback([&context, options] {
     context.verb = [&context, options] { return Resume(*options, context); };

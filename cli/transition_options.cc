@@ -19,6 +19,12 @@ void AddTransitionOptions(CLI::App& verb, TransitionOptions& options) {
       ->type_name("ID");
 }
 
+void AddPriority(CLI::App& verb, int32_t& priority) {
+  verb.add_option("--priority", priority,
+                  "In the queue for GPU memory: higher goes first, 0 by default")
+      ->type_name("N");
+}
+
 void AddLeavingOptions(CLI::App& verb, LeavingOptions& options) {
   verb.add_option("--tags", options.tags,
                   "These alone go out, such as kv_cache,weights; the others stay in GPU memory")

@@ -28,6 +28,9 @@ void FillIn(const TransitionOptions& options, Request& request) {
   request.set_request_id(options.request_id);
 }
 
+// Adds --priority, of a request in the queue for GPU memory.
+void AddPriority(CLI::App& verb, int32_t& priority);
+
 // How a pause leaves the GPU.
 struct LeavingOptions {
   std::string tags;
@@ -45,6 +48,11 @@ absl::Status FillIn(const LeavingOptions& options, const Context& context,
 // INVALID_ARGUMENT where --timeout is not longer. `option`: as the user writes it.
 absl::StatusOr<std::optional<absl::Duration>> ReadWait(const std::string& text, const char* option,
                                                        const Context& context);
+
+// What Ctrl-C says while a request may wait in the queue for GPU memory.
+inline constexpr char kGoesOnOrLeaves[] =
+    "\nparkade: interrupted; what waits for GPU memory leaves the queue, anything else goes on, as "
+    "`parkade ops` shows\n";
 
 // What Ctrl-C says while the daemon works.
 inline constexpr char kGoesOn[] =

@@ -39,7 +39,8 @@ int WaitFree(const WaitFreeOptions& options, const Context& context) {
     return kExitOk;
   }
   context.terminal.out << FormatBytes(response->free_bytes()) << " free, "
-                       << FormatBytes(response->booked_bytes()) << " of it booked, after "
+                       << FormatBytes(response->booked_bytes()) << " of it booked, "
+                       << FormatBytes(response->reserved_bytes()) << " reserved, after "
                        << FormatSeconds(response->waited_seconds()) << '\n';
   return kExitOk;
 }

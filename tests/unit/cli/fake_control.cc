@@ -80,6 +80,40 @@ grpc::Status FakeControl::WaitFree(grpc::ServerContext*, const v1::WaitFreeReque
   return error;
 }
 
+grpc::Status FakeControl::Reserve(grpc::ServerContext*, const v1::ReserveRequest* request,
+                                  v1::ReserveResponse* response) {
+  reserve_request = *request;
+  *response = reserve_answer;
+  return error;
+}
+
+grpc::Status FakeControl::Release(grpc::ServerContext*, const v1::ReleaseRequest* request,
+                                  v1::ReleaseResponse*) {
+  release_request = *request;
+  return error;
+}
+
+grpc::Status FakeControl::SetBudget(grpc::ServerContext*, const v1::SetBudgetRequest* request,
+                                    v1::SetBudgetResponse* response) {
+  budget_request = *request;
+  *response = budget_answer;
+  return error;
+}
+
+grpc::Status FakeControl::Verify(grpc::ServerContext*, const v1::VerifyRequest* request,
+                                 v1::VerifyResponse* response) {
+  verify_request = *request;
+  *response = verify_answer;
+  return error;
+}
+
+grpc::Status FakeControl::GetOperation(grpc::ServerContext*, const v1::GetOperationRequest* request,
+                                       v1::Operation* response) {
+  operation_request = *request;
+  *response = operation_answer;
+  return grpc::Status::OK;
+}
+
 grpc::Status FakeControl::CollectGarbage(grpc::ServerContext*,
                                          const v1::CollectGarbageRequest* request,
                                          v1::CollectGarbageResponse* response) {

@@ -34,6 +34,10 @@ class FakeControl final : public v1::Control::Service {
   v1::ResumeResponse resume_answer;
   v1::HandoffResponse handoff_answer;
   v1::WaitFreeResponse free_answer;
+  v1::ReserveResponse reserve_answer;
+  v1::SetBudgetResponse budget_answer;
+  v1::VerifyResponse verify_answer;
+  v1::Operation operation_answer;  // of GetOperation, which never fails
   v1::CollectGarbageResponse garbage_answer;
   v1::ListOperationsResponse operations_answer;
   v1::Operation cancel_answer;
@@ -49,6 +53,11 @@ class FakeControl final : public v1::Control::Service {
   v1::ResumeRequest resume_request;
   v1::HandoffRequest handoff_request;
   v1::WaitFreeRequest free_request;
+  v1::ReserveRequest reserve_request;
+  v1::ReleaseRequest release_request;
+  v1::SetBudgetRequest budget_request;
+  v1::VerifyRequest verify_request;
+  v1::GetOperationRequest operation_request;
   v1::WatchRequest watch_request;
   v1::CollectGarbageRequest garbage_request;
   v1::ListOperationsRequest operations_request;
@@ -70,6 +79,15 @@ class FakeControl final : public v1::Control::Service {
                        v1::HandoffResponse*) override;
   grpc::Status WaitFree(grpc::ServerContext*, const v1::WaitFreeRequest*,
                         v1::WaitFreeResponse*) override;
+  grpc::Status Reserve(grpc::ServerContext*, const v1::ReserveRequest*,
+                       v1::ReserveResponse*) override;
+  grpc::Status Release(grpc::ServerContext*, const v1::ReleaseRequest*,
+                       v1::ReleaseResponse*) override;
+  grpc::Status SetBudget(grpc::ServerContext*, const v1::SetBudgetRequest*,
+                         v1::SetBudgetResponse*) override;
+  grpc::Status Verify(grpc::ServerContext*, const v1::VerifyRequest*, v1::VerifyResponse*) override;
+  grpc::Status GetOperation(grpc::ServerContext*, const v1::GetOperationRequest*,
+                            v1::Operation*) override;
   grpc::Status CollectGarbage(grpc::ServerContext*, const v1::CollectGarbageRequest*,
                               v1::CollectGarbageResponse*) override;
   grpc::Status ListOperations(grpc::ServerContext*, const v1::ListOperationsRequest*,

@@ -128,7 +128,7 @@ TEST_CASE("wait-free names a GPU by index or UUID") {
   daemon.free_answer.set_booked_bytes(1 << 30);
   const Outcome o = RunCli({"wait-free", "0", "4GiB", "--wait", "30s", daemon.flag()});
   CHECK(o.exit_code == 0);
-  CHECK(o.out == "5.00 GiB free, 1.00 GiB of it booked, after 0 s\n");
+  CHECK(o.out == "5.00 GiB free, 1.00 GiB of it booked, 0 reserved, after 0 s\n");
   CHECK(daemon.free_request.gpu_uuid() == "GPU-aaaa");
   CHECK(daemon.free_request.bytes() == uint64_t(4) << 30);
   CHECK(daemon.free_request.wait_timeout().seconds() == 30);
