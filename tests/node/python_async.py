@@ -13,7 +13,12 @@ async def drive(parkade, node, ranks):
         harness.equal({p.state for p in await client.list_processes()}, {parkade.ProcessState.PAUSED}, "states")
         details = await client.get_process(ranks[0].pid)
         harness.equal({a.place for a in details.allocations}, {"host"}, "where the bytes are")
-        harness.holds((await client.get_node()).gpus, "the node's GPUs")
+        (gpu, *_) = (await client.get_node()).gpus
+        harness.equal([r.pid for r in await client.verify(parkade.Selector(job="rl"))], [app.pid for app in ranks], "whose backups were read")
+        kept = await client.reserve(gpu.uuid, 1 << 20, label="async")
+        harness.equal((kept.bytes, kept.label), (1 << 20, "async"), "what was reserved")
+        await client.release(kept.id)
+        harness.equal((await client.set_budget(job="rl", host_bytes=1 << 40)).host_bytes, 1 << 40, "the budget")
 
         async for event in client.watch(parkade.Selector(job="rl")):
             harness.equal(event.kind, parkade.EventKind.PRESENT, "first event")
