@@ -248,7 +248,8 @@ absl::Status Transition::Undo(absl::Status why) {
     // Its ledger says where it is, also when its answer was lost on the way. Who was out before is
     // further out only when it could not be undone.
     const auto& undone = resumed[size_t(&m - members_.data())];
-    const bool undoes = !m.was_out || (undone && !undone->status.ok());
+    const bool undoes = !m.was_out || (undone && !undone->status.ok()) ||
+                        m.process->State() == ProcessState::kPartlyMoved;
     if (undoes && StaysOut(*m.process)) paused.push_back(m.process->pid());
     events_.Publish(Event::Kind::kState, *m.process);
   }

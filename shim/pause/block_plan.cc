@@ -137,11 +137,9 @@ Result<void> Planner::PlaceInFiles() {
   return {};
 }
 
-}  // namespace
-
-Result<void> PlanBlocks(std::span<const RangeMove> moves, const DirectFiles& files,
-                        Bytes disk_bytes, std::span<const FilePart> taken, uint64_t last_files,
-                        uint64_t files_number, LedgerWriter& ledger, BlockPlan* plan) {
+Result<void> PlanOnce(std::span<const RangeMove> moves, const DirectFiles& files, Bytes disk_bytes,
+                      std::span<const FilePart> taken, uint64_t last_files, uint64_t files_number,
+                      LedgerWriter& ledger, BlockPlan* plan) {
   Planner planner{files, last_files, files_number, ledger, *plan, {taken.begin(), taken.end()}, {}};
   for (const RangeMove& move : moves) {
     if (move.policy != Policy::kDiscard) planner.Cut(move);
@@ -152,6 +150,20 @@ Result<void> PlanBlocks(std::span<const RangeMove> moves, const DirectFiles& fil
     return MakeError(Code::kInternal, "NO_FILES", "bytes without a place to go to");
   }
   return planner.PlaceInFiles();
+}
+
+}  // namespace
+
+Result<void> PlanBlocks(std::span<const RangeMove> moves, const DirectFiles& files,
+                        Bytes disk_bytes, std::span<const FilePart> taken, uint64_t last_files,
+                        uint64_t files_number, LedgerWriter& ledger, BlockPlan* plan) {
+  const auto planned =
+      PlanOnce(moves, files, disk_bytes, taken, last_files, files_number, ledger, plan);
+  if (planned.ok() || last_files == 0) return planned;
+  // What keeps its place in files may take room that is meant for the rest: without it.
+  plan->new_host.clear();
+  plan->space.reset();
+  return PlanOnce(moves, files, disk_bytes, taken, 0, files_number, ledger, plan);
 }
 
 }  // namespace parkade::shim

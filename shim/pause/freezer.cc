@@ -1,6 +1,8 @@
 // The states of one process and the steps between them.
 #include "shim/pause/freezer.h"
 
+#include <time.h>
+
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -45,6 +47,11 @@ Error Exported(const std::vector<int>& importers) {
                    "memory of this process is mapped by process %s, which does not pause with it; "
                    "nothing has changed",
                    pids.c_str());
+}
+
+void Nap() {
+  const timespec t{0, 1'000'000};
+  clock_nanosleep(CLOCK_MONOTONIC, 0, &t, nullptr);
 }
 
 bool IsResident(const Range& range) {
@@ -95,7 +102,11 @@ Freezer::Outcome Freezer::Prepare(Deadline drain_by, const GateOrder& order) {
   if (state_ != ProcessState::kRunning && state_ != ProcessState::kPaused) return Refuse("pause");
 
   gate_order_ = order;
-  if (gate_stays) gate_order_.mode = paused_->mode;
+  if (gate_stays) {
+    gate_order_.mode = paused_->mode;
+    // What others have let go of stays so until the gate opens.
+    if (paused_->brokers()) gate_order_.exported = paused_->exported;
+  }
   ledger_.SetGateMode(gate_order_.mode);
   SetState(ProcessState::kPreparing);
   outcome.result = Close(drain_by, &outcome);
@@ -117,7 +128,7 @@ Result<void> Freezer::Close(Deadline by, Outcome* outcome) {
   // Once for each time that Nudge has let something through meanwhile, and once more.
   do {
     const uint64_t start_ns = MonotonicNs();
-    const Result<void> closed = Gate::Close(by, abort_requested_);
+    const Result<void> closed = Gate::Close(by, abort_requested_, !HeldShut());
     outcome->stats.gate_ns += MonotonicNs() - start_ns;
     if (!closed.ok()) return Unclosed(closed.error(), start_ns);
     if (auto drained = Drained(by, outcome); !drained.ok()) return drained;
@@ -142,6 +153,12 @@ Result<void> Freezer::Drained(Deadline by, Outcome* outcome) {
 Freezer::Outcome Freezer::LetThrough(Deadline drain_by, Deadline arrival_by) {
   Outcome outcome;
   if (state_ != ProcessState::kPrepared) return Refuse("let a call through");
+  if (HeldShut()) {
+    // What waits there may be about what is out: nothing comes.
+    while (!arrival_by.Passed() && !abort_requested_.load(std::memory_order_acquire)) Nap();
+    outcome.stats.pausable_bytes = heap_.Count().live;
+    return outcome;
+  }
   const uint64_t start_ns = MonotonicNs();
   const Result<bool> passed = Gate::LetOne(arrival_by, drain_by, abort_requested_);
   if (!passed.ok()) {
@@ -170,7 +187,10 @@ Freezer::Outcome Freezer::Commit(uint64_t op_id, const EvictionPlan& plan) {
     return outcome;
   }
   if (state_ != ProcessState::kPrepared) return Refuse("commit");
+  ++last_pause_;
   outcome.result = Explained(Evict(op_id, plan, &outcome));
+  // What could not be undone now may be later.
+  if (state_ == ProcessState::kPartlyMoved) undo_ = {last_pause_, paused_};
   outcome.stats.host_pool_bytes = pool_.held();
   return outcome;
 }
@@ -201,6 +221,7 @@ Result<void> Freezer::Evict(uint64_t op_id, const EvictionPlan& granted, Outcome
   timeline.Ended("foreign");
   // From here on every range is ours; Settle hands them back in each way out.
   const std::vector<Range*> ranges = heap_.BeginEviction();
+  for (Range* range : ranges) range->pause = last_pause_;
   // What does not move has no use for host memory that this pause may have been promised.
   heap_.TakeHostBackings();
   const auto order = OrderEviction(ranges, plan, files_.capacity());
@@ -225,7 +246,7 @@ Result<void> Freezer::Evict(uint64_t op_id, const EvictionPlan& granted, Outcome
   }
   outcome->stats.discarded_bytes = order->discarded_bytes;
   outcome->already = order->moves.empty() && paused_ && paused_->mode == gate_order_.mode;
-  NotePause(ranges);
+  NotePause();
   Settle(ranges);
   ledger_.EndTransition();
   ledger_.SetHostPool(pool_.held());

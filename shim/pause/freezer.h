@@ -129,6 +129,9 @@ class Freezer {
 
  private:
   Outcome Refuse(const char* asked) const;
+  // Whether the gate was closed before this pause, with something out: what waits there goes on
+  // only when all is back.
+  bool HeldShut() const { return paused_ && paused_->mode == wire::GateMode::kClosed; }
   // Closes and seals the gate with the GPU idle; the figures of gate and drain go to `outcome`.
   Result<void> Close(Deadline by, Outcome* outcome);
   Result<void> Drained(Deadline by, Outcome* outcome);
@@ -155,7 +158,7 @@ class Freezer {
   Result<void> TakeFiles(std::span<Fd> files, const DiskSetting& disk,
                          std::span<const FilePart> taken);
   // What was evicted stays out: paused from now on, and how that is undone.
-  void NotePause(const std::vector<Range*>& ranges);
+  void NotePause();
   void UndoEviction(const std::vector<Range*>& ranges);
   // Of Resume and Arrive: whether there is something to bring back, else the outcome says why not;
   // the ranges that are to come, with the ledger saying so.
@@ -183,7 +186,8 @@ class Freezer {
   GateOrder gate_order_;  // of the pause under way or in force
   // While kPaused, and what a pause that fails goes back to: how the gate is. Empty: it runs.
   std::optional<GateOrder> paused_;
-  // The last Commit, when nothing has come since: its number, and paused_ as it was before.
+  // The last Commit, if it succeeded or could not be undone, when nothing has come since: its
+  // number, and paused_ as it was before.
   struct Undo {
     uint64_t pause;
     std::optional<GateOrder> paused;

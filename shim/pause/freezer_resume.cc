@@ -134,9 +134,8 @@ void Freezer::NoteResume(const Part& part) {
   undo_.reset();
 }
 
-void Freezer::NotePause(const std::vector<Range*>& ranges) {
-  undo_ = {++last_pause_, paused_};
-  for (Range* range : ranges) range->pause = last_pause_;
+void Freezer::NotePause() {
+  undo_ = {last_pause_, paused_};
   paused_ = gate_order_;
 }
 

@@ -147,12 +147,12 @@ void Gate::Init() {
   }
 }
 
-Result<void> Gate::Close(Deadline by, const std::atomic<bool>& cancel) {
+Result<void> Gate::Close(Deadline by, const std::atomic<bool>& cancel, bool yields) {
   passed_at_close_ = passed_.load(std::memory_order_seq_cst);
   if (auto held = HoldCaptures(by, cancel); !held.ok()) return held;
   // Of a pause that is in force: while the next one drains and moves, nothing passes.
   state_.fetch_and(~(kFreesPass | kAllocationsPass | kWorkFails), std::memory_order_seq_cst);
-  state_.fetch_or(kClosed | kYields, std::memory_order_seq_cst);
+  state_.fetch_or(yields ? kClosed | kYields : kClosed, std::memory_order_seq_cst);
   syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
   return WaitUntilEmpty(by, cancel);
 }

@@ -65,8 +65,9 @@ class Gate {
   // Holds back new captures and waits until none is under way, then closes the gate and waits until
   // no thread is inside. Past `by`, or soon after `cancel` became true (CANCELLED), an error:
   // FAILED_PRECONDITION CAPTURE_ACTIVE, or BUSY with the gate closed. Call Open after an error. One
-  // closer at a time: the operation thread. Where the gate is closed already it stays so.
-  static Result<void> Close(Deadline by, const std::atomic<bool>& cancel);
+  // closer at a time: the operation thread. Where the gate is closed already it stays so, and
+  // without `yields` Nudge then does nothing.
+  static Result<void> Close(Deadline by, const std::atomic<bool>& cancel, bool yields = true);
 
   // Ends what Close began: until the next Close nothing gets through. False when something has got
   // through since the last one: close and drain again. The closer.

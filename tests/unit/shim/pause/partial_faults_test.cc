@@ -219,5 +219,29 @@ TEST_CASE("a further pause that can be neither finished nor undone ends with the
   CHECK(tried >= 2);
 }
 
+TEST_CASE("a further pause that could not be undone at once can be undone later") {
+  int tried = 0;
+  for (const char* undo : {"cuMemCreate", "cuMemMap", "cuMemcpyHtoDAsync"}) {
+    INFO(undo);
+    auto p = StartGrown(kAllToHost);
+    const Bytes held = p->fake.handle_bytes();
+    p->fake.Fail("cuMemUnmap", 2, CUDA_ERROR_UNKNOWN);
+    p->fake.Fail(undo, 1, CUDA_ERROR_OUT_OF_MEMORY);
+    REQUIRE_FALSE(PauseEngine(*p, kAllToHost).result.ok());
+    if (p->fake.FaultPending(undo)) continue;
+    ++tried;
+    REQUIRE(p->Is(ProcessState::kPartlyMoved));
+    const auto undone = p->freezer.Resume(7, 0, {.undoes_pause = true});
+    REQUIRE(undone.result.ok());
+    CHECK_FALSE(undone.already);
+    REQUIRE(IsPartlyPaused(*p, GateMode::kOpen));
+    CHECK(p->fake.handle_bytes() == held);
+    REQUIRE(TagRight(*p, kWeights));
+    REQUIRE(p->Resume().result.ok());
+    RequireWhole(*p);
+  }
+  CHECK(tried >= 2);
+}
+
 }  // namespace
 }  // namespace parkade::shim

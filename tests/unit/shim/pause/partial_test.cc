@@ -205,6 +205,31 @@ TEST_CASE("the last pause can be taken back: what it has moved, and its gate") {
   RequireWhole(*p);
 }
 
+TEST_CASE("a further pause lets nothing through a gate that was closed before it") {
+  auto p = StartEngine();
+  REQUIRE(PauseEngine(*p, kAllToHost).result.ok());
+  REQUIRE(ResumeTags(*p, {kWeights}, GateMode::kClosed).result.ok());
+  std::atomic<bool> launched{false};
+  std::thread waits([&launched] {
+    if (!Gate::Enter(Gate::Call::kWork)) return;
+    launched = true;
+    Gate::Leave();
+  });
+  while (Gate::WaitingThreads() == 0) std::this_thread::yield();
+  REQUIRE(p->Prepare().result.ok());
+  Gate::Nudge();
+  const auto let = p->freezer.LetThrough(Deadline::InMs(1000), Deadline::InMs(20));
+  REQUIRE(let.result.ok());
+  CHECK(let.stats.let_through == 0);
+  CHECK(p->freezer.Abort().result.ok());
+  CHECK(IsPartlyPaused(*p, GateMode::kClosed));
+  CHECK_FALSE(launched);
+  REQUIRE(p->Resume().result.ok());
+  waits.join();
+  CHECK(launched);
+  RequireWhole(*p);
+}
+
 TEST_CASE("what is prepared for a further pause goes back to being paused in part") {
   auto p = StartWithWeightsBack(kMixed);
   REQUIRE(p->Prepare().result.ok());
