@@ -3,6 +3,8 @@
 
 #include <utility>
 
+#include "daemon/status.h"
+
 namespace parkade::daemon {
 
 void Round::Give(size_t slot, Answer answer) {
@@ -52,7 +54,11 @@ std::vector<wire::WrongBlock> Round::notes(size_t slot) const {
 
 std::vector<std::optional<Answer>> Round::answers() const {
   const MutexLock lock(mu_);
-  return answers_;
+  std::vector<std::optional<Answer>> answers = answers_;
+  for (std::optional<Answer>& answer : answers) {
+    if (answer) answer->status = Annotate(answer->status, "");  // which makes it anew
+  }
+  return answers;
 }
 
 }  // namespace parkade::daemon

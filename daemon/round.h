@@ -38,7 +38,8 @@ class Round {
   void Note(size_t slot, const wire::WrongBlock& note) EXCLUDES(mu_);
   std::vector<wire::WrongBlock> notes(size_t slot) const EXCLUDES(mu_);
 
-  // Slots without an answer are empty.
+  // Slots without an answer are empty. Each status is the caller's own: absl counts references in a
+  // library of its own, where the thread sanitizer does not see them.
   std::vector<std::optional<Answer>> answers() const EXCLUDES(mu_);
 
  private:
