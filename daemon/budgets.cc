@@ -22,8 +22,8 @@ void Add(const ProcessView& view, BudgetUse& use) {
   const wire::LedgerHeader& h = *view.ledger;
   const int pid = view.identity.pid;
   use.host[pid] = std::min(std::max<Bytes>(h.host_pool_bytes, h.host_backup_bytes), kMostClaimed);
-  use.disk[pid] = std::min<Bytes>(h.disk_backup_bytes, kMostClaimed) +
-                  std::min<Bytes>(h.disk_retained_bytes, kMostClaimed);
+  use.out[pid] = std::min<Bytes>(h.disk_backup_bytes, kMostClaimed);
+  use.disk[pid] = use.out[pid] + std::min<Bytes>(h.disk_retained_bytes, kMostClaimed);
 }
 
 // 0 is no limit.

@@ -19,6 +19,7 @@ namespace parkade::daemon {
 // What the processes under one budget take now, by their own count.
 struct BudgetUse {
   std::map<int, Bytes> host, disk;  // by pid; pools, and files with backups that are out or kept
+  std::map<int, Bytes> out;         // of the latter what is out: no pause writes over it
   Bytes HostBytes() const;
   Bytes DiskBytes() const;
 };

@@ -13,6 +13,8 @@ namespace parkade::daemon {
 absl::Status ExplainShortage(const absl::Status& failed, const GpuAccount::ByGpu& needed,
                              const Gpus& gpus) {
   Metadata metadata;
+  const Metadata known = MetadataOf(failed);
+  const auto named = known.find("gpu_uuid");
   std::string text;
   for (const GpuView& gpu : gpus.Read()) {
     const auto at = needed.find(gpu.uuid);
@@ -28,7 +30,8 @@ absl::Status ExplainShortage(const absl::Status& failed, const GpuAccount::ByGpu
                 {"needed_bytes", std::to_string(at->second)},
                 {"free_bytes", std::to_string(gpu.free)},
                 {"holders", Join(holders, ",")}};
-    if (gpu.free < at->second) break;  // the one that is short is the one to tell of
+    // The one that is short is the one to tell of; the account may know it better than the driver.
+    if (named != known.end() ? gpu.uuid == named->second : gpu.free < at->second) break;
   }
   return Annotate(failed, text, metadata);
 }

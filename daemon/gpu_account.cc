@@ -40,7 +40,8 @@ absl::Status NoRoom(const std::vector<GpuWait>& waits) {
   Metadata metadata;
   if (!waits.empty()) {
     const GpuWait& short_of = waits.front();
-    metadata = {{"booked_bytes", std::to_string(short_of.booked)},
+    metadata = {{"gpu_uuid", short_of.uuid},
+                {"booked_bytes", std::to_string(short_of.booked)},
                 {"reserved_bytes", std::to_string(short_of.reserved)},
                 {"ahead_bytes", std::to_string(short_of.ahead)}};
   }
@@ -106,12 +107,15 @@ absl::Status GpuAccount::Booking::Book(const ByGpu& needed, Deadline by) {
     if (account_.closed_) {
       return Fail(absl::StatusCode::kUnavailable, "SHUTTING_DOWN", "parkaded is about to end");
     }
-    if (fits && (last || seen == account_.version_)) {
+    const bool current = seen == account_.version_;
+    if (fits && current) {
       account_.queue_.Leave(place_);
       account_.booked_[this] = {needed, resident, owner_.resident, false};
       account_.Bump();
       return absl::OkStatus();
     }
+    // Who came, booked or left since the look counts too.
+    if (last && !current) continue;
     if (last) return NoRoom(waits);
     account_.Release(this);
     waited = true;

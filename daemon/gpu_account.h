@@ -36,11 +36,11 @@ class GpuAccount {
     // At the end of its time a resume tries what the driver's figures allow, since what others have
     // booked may be more than they take; who keeps memory for later must have it beside that.
     enum class Last : uint8_t { kByDriver, kByAccount };
-    // All but `waits` are called from any thread that books, also a moment after the booking has
-    // ended.
     struct Owner {
-      std::function<ByGpu()> resident;  // HBM that its processes hold now
-      std::function<bool()> gives_up;   // waiting is of no use any more
+      // HBM that its processes hold now. Called from any thread that books, also a moment after the
+      // booking has ended.
+      std::function<ByGpu()> resident;
+      std::function<bool()> gives_up;  // waiting is of no use any more; its own thread
       // Hears what it waits for while it does, and nothing when it does no longer. Its own thread.
       std::function<void(std::vector<GpuWait>)> waits = {};
       std::string name = {};  // of the operation, for who lists the queue

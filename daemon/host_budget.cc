@@ -10,7 +10,10 @@
 namespace parkade::daemon {
 namespace {
 
-Bytes Less(Bytes bytes, Bytes taken) { return bytes > taken ? bytes - taken : 0; }
+Bytes At(const std::map<int, Bytes>& by_pid, int pid) {
+  const auto at = by_pid.find(pid);
+  return at == by_pid.end() ? 0 : at->second;
+}
 
 // A job's budget limits its processes as a control group does. No group's path begins so.
 std::string JobGroup(const std::string& job) { return "job " + job; }
@@ -58,23 +61,25 @@ absl::Status NameBudget(const absl::Status& failed, const std::vector<Budgets::E
   return failed;
 }
 
-// DISK_SPACE where the grants and what others have make more than a budget. What the processes of
-// the demands keep in files is written over.
+// DISK_SPACE where the grants and what is in files make more than a budget. `booked`: what others
+// will have there when their pauses have ended. Of the demands' own processes what is kept is
+// written over, what is out is not.
 absl::Status CheckDisk(const Budgets::Entry& entry, std::span<const Demand> demands,
-                       std::span<const Grant> grants, Bytes booked) {
+                       std::span<const Grant> grants, const std::map<int, Bytes>& booked) {
   if (!entry.limits.disk) return absl::OkStatus();
-  std::map<int, Bytes> others = entry.use.disk;
+  std::map<int, Bytes> held = entry.use.disk;
+  for (auto& [pid, bytes] : held) bytes = std::max(bytes, At(booked, pid));
   Bytes wanted = 0;
   for (size_t i = 0; i < demands.size(); ++i) {
     if (!IsUnder(entry, demands[i]) || grants[i].disk == 0) continue;
-    others.erase(demands[i].pid);
+    held[demands[i].pid] = At(entry.use.out, demands[i].pid);
     wanted += grants[i].disk;
   }
-  Bytes used = booked;
-  for (const auto& [pid, bytes] : others) used += bytes;
+  Bytes used = 0;
+  for (const auto& [pid, bytes] : held) used += bytes;
   const Bytes limit = *entry.limits.disk;
   if (wanted == 0 || wanted <= Less(limit, used)) return absl::OkStatus();
-  return OverBudget(entry, "DISK_SPACE", limit, used, others, wanted);
+  return OverBudget(entry, "DISK_SPACE", limit, used, held, wanted);
 }
 
 }  // namespace
@@ -108,9 +113,8 @@ absl::StatusOr<std::vector<Grant>> HostBudget::Booking::Plan(const Policies& pol
     for (const MemoryGroup& group : left[i].groups) {
       mine.groups[group.path] += grant.new_host + grant.stage;
     }
-    for (const Budgets::Entry& entry : entries) {
-      if (IsUnder(entry, left[i])) mine.disk[entry.limits.job] += grant.disk;
-    }
+    const int pid = left[i].pid;
+    if (grant.disk != 0) mine.disk[pid] = At(entries[0].use.out, pid) + grant.disk;
   }
   return grants;
 }
@@ -124,7 +128,7 @@ absl::StatusOr<std::vector<Grant>> HostBudget::PlanBeside(const Booking* booking
     if (other == booking) continue;
     others.node += share.node;
     for (const auto& [path, bytes] : share.groups) others.groups[path] += bytes;
-    for (const auto& [job, bytes] : share.disk) others.disk[job] += bytes;
+    for (const auto& [pid, bytes] : share.disk) others.disk[pid] = bytes;
   }
   for (Demand& demand : *left) {
     for (MemoryGroup& group : demand.groups) {
@@ -148,7 +152,7 @@ absl::StatusOr<std::vector<Grant>> HostBudget::PlanBeside(const Booking* booking
   // What goes to disk although the node has room does so for a group's or a job's limit.
   for (Grant& grant : *grants) grant.spills = grant.spills && Less(free, taken) < 2_MiB;
   for (const Budgets::Entry& entry : entries) {
-    if (auto s = CheckDisk(entry, *left, *grants, others.disk[entry.limits.job]); !s.ok()) return s;
+    if (auto s = CheckDisk(entry, *left, *grants, others.disk); !s.ok()) return s;
   }
   return grants;
 }

@@ -47,7 +47,7 @@ class HostBudget {
   struct Share {
     Bytes node = 0;
     std::map<std::string, Bytes> groups;  // by path; those of jobs by JobGroup
-    std::map<std::string, Bytes> disk;    // by job, the node's under an empty one
+    std::map<int, Bytes> disk;            // by pid: what it will have in files
   };
   using Entries = std::vector<Budgets::Entry>;
 

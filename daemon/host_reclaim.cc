@@ -17,8 +17,11 @@ constexpr uint64_t kAnswerMs = 10'000;
 
 bool MayGiveBack(const Process& process) {
   const ProcessView view = process.View();
-  return view.connected && view.ledger && view.state == wire::ProcessState::kRunning &&
-         view.ledger->host_pool_bytes != 0;
+  if (!view.connected || !view.ledger) return false;
+  // Also of one that is paused in part: what it keeps of the tags that are back.
+  const bool still =
+      view.state == wire::ProcessState::kRunning || view.state == wire::ProcessState::kPaused;
+  return still && view.ledger->host_pool_bytes > view.ledger->host_backup_bytes;
 }
 
 }  // namespace

@@ -223,7 +223,8 @@ void Journal::Write(Kind kind, std::string body) {
   const std::string record = RecordOf(kind, body);
   if (record.size() > JournalFile::kLongest) return;  // not worth the memory
   const MutexLock lock(mu_);
-  if (closed_) return;
+  // What is kept for callers is told of until the end.
+  if (closed_ && kind < Kind::kGroup) return;
   Apply(record);
   if (!file_) {
     if (usable_ && retry_.Passed()) Rewrite();

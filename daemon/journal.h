@@ -58,7 +58,8 @@ class Journal {
   // A process has ended while nobody looked.
   void Forget(const Identity& identity) EXCLUDES(mu_);
 
-  // Nothing more is recorded: what ends from now on was interrupted by the daemon's own end.
+  // Nothing more is recorded of orders: what ends from now on was interrupted by the daemon's own
+  // end. What is kept for callers, from groups on, still is.
   void Close() EXCLUDES(mu_);
 
  private:
@@ -69,7 +70,7 @@ class Journal {
     kBegun,
     kEnded,
     kAnswer,
-    kGroup,
+    kGroup,  // from here on: what is kept for callers
     kGroupGone,
     kReservation,
     kReservationGone,

@@ -96,7 +96,8 @@ GpuAccount::ByGpu Lacking(const std::vector<Member>& members,
     for (const wire::LedgerRecord& r : ledger->records) {
       const bool wanted =
           tags.empty() || std::find(tags.begin(), tags.end(), ReadText(r.tag)) != tags.end();
-      if (IsAway(r) && wanted && header.devices[r.device].used != 0)
+      // Also while it moves, as it seems to when a backup is read.
+      if (wire::Place(r.place) != wire::Place::kGpu && wanted && header.devices[r.device].used != 0)
         mine[GpuUuid(header.devices[r.device].uuid)] += r.bytes;
     }
     const wire::Reply& reply = member.finished;

@@ -44,7 +44,8 @@ GpuAccount::ByGpu Leaving(const std::vector<Member>& members, const Policies& po
           policies.For(std::string(ReadText(r.tag)), own) == wire::Policy::kKeep;
       const bool foreign =
           wire::AllocationClass(r.allocation_class) == wire::AllocationClass::kForeign;
-      if (stays && !foreign) kept[size_t(r.device)] += r.bytes;
+      const bool there = wire::Place(r.place) == wire::Place::kGpu;
+      if (stays && there && !foreign) kept[size_t(r.device)] += r.bytes;
     }
     for (size_t i = 0; i < wire::kMaxDevices; ++i) {
       const wire::LedgerDevice& device = ledger->header.devices[i];

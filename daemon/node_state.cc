@@ -172,8 +172,8 @@ void NodeState::Settle(const std::vector<Member>& members, std::vector<Scratch::
   for (size_t i = 0; i < uses.size(); ++i) {
     const ProcessView view = members[i].process->View();
     const bool as_before = view.state == ProcessState::kRunning ||
-                           (members[i].was_out && view.ledger &&
-                            view.ledger->disk_backup_bytes == members[i].disk_out);
+                           (members[i].was_out && view.state == ProcessState::kPaused &&
+                            view.ledger && view.ledger->disk_backup_bytes == members[i].disk_out);
     if (!moved.ok() && as_before) {
       uses[i].GiveBack();
     } else {
@@ -222,10 +222,11 @@ absl::Status NodeState::Restore(std::vector<Member>& members, const ResumeOrder&
   for (const Member& member : members) processes.push_back(member.process);
   GpuAccount::Booking booking(
       to_.account, {[processes] { return ResidentOf(processes); },
-                    [processes, &course] {
+                    [&members, &course] {
                       return course.unwanted() ||
-                             std::any_of(processes.begin(), processes.end(),
-                                         [](const auto& process) { return process->ended(); });
+                             std::any_of(members.begin(), members.end(), [](const Member& m) {
+                               return !m.already && m.process->ended();
+                             });
                     },
                     [&course](auto waits) { course.Waits(std::move(waits)); }, course.origin().id,
                     order.priority});
@@ -247,7 +248,7 @@ absl::Status NodeState::Restore(std::vector<Member>& members, const ResumeOrder&
     }
     // What the driver has free may lie in pieces, or somebody else was faster: again, while there
     // is time, those that are still paused.
-    if (ReasonOf(status) != "GPU_MEMORY" || by.Passed()) break;
+    if (ReasonOf(status) != "GPU_MEMORY" || by.Passed() || course.unwanted()) break;
     booking.AwaitChange(by);
   }
   *waited_seconds = booking.waited_seconds();

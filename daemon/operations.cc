@@ -66,38 +66,45 @@ Operations::Shared Operations::Repeated(const Request& request) const {
   return at == all_.rend() ? nullptr : *at;
 }
 
-absl::StatusOr<OperationView> Operations::Run(Request request, Deadline by, Work work,
-                                              const std::function<bool()>& gone) {
-  JoinEnded();
-  Shared operation;
-  {
-    const MutexLock lock(mu_);
-    if (finishing_) {
-      return Fail(absl::StatusCode::kUnavailable, "SHUTTING_DOWN", "parkaded is about to end");
-    }
-    operation = Repeated(request);
-    if (operation != nullptr && operation->body != request.body) {
-      return Fail(absl::StatusCode::kAlreadyExists, "REQUEST_ID_REUSED",
-                  Cat("request id \"", request.id, "\" came before with another request"),
-                  {{"request_id", request.id}});
-    }
-    if (operation == nullptr) {
-      const Origin origin{NextId(), request.caller, request.id, WallClockNs()};
-      operation = std::make_shared<Operation>(origin, request.kind, std::move(request.body));
-      try {
-        operation->thread =
-            std::thread([this, operation, work = std::move(work)] { Carry(operation, work); });
-      } catch (const std::system_error& e) {
-        return Fail(absl::StatusCode::kResourceExhausted, "THREADS",
-                    Cat("the daemon can have no thread for this: ", e.what()));
-      }
-      Keep(operation);
-      unjoined_.push_back(operation);
-    }
-    ++operation->listeners;
+absl::StatusOr<Operations::Shared> Operations::Begin(const Request& request, const Work& work) {
+  const MutexLock lock(mu_);
+  if (finishing_) {
+    return Fail(absl::StatusCode::kUnavailable, "SHUTTING_DOWN", "parkaded is about to end");
   }
-  Listen(operation, by, gone);
-  OperationView view = ViewOf(*operation);
+  Shared operation = Repeated(request);
+  if (operation != nullptr && operation->body != request.body) {
+    return Fail(absl::StatusCode::kAlreadyExists, "REQUEST_ID_REUSED",
+                Cat("request id \"", request.id, "\" came before with another request"),
+                {{"request_id", request.id}});
+  }
+  if (operation == nullptr) {
+    const Origin origin{NextId(), request.caller, request.id, WallClockNs()};
+    operation = std::make_shared<Operation>(origin, request.kind, request.body);
+    try {
+      operation->thread = std::thread([this, operation, work] { Carry(operation, work); });
+    } catch (const std::system_error& e) {
+      return Fail(absl::StatusCode::kResourceExhausted, "THREADS",
+                  Cat("the daemon can have no thread for this: ", e.what()));
+    }
+    Keep(operation);
+    unjoined_.push_back(operation);
+  }
+  ++operation->listeners;
+  return operation;
+}
+
+absl::StatusOr<OperationView> Operations::Run(const Request& request, Deadline by, const Work& work,
+                                              const std::function<bool()>& gone) {
+  OperationView view;
+  do {
+    JoinEnded();
+    const auto operation = Begin(request, work);
+    if (!operation.ok()) return operation.status();
+    Listen(*operation, by, gone);
+    view = ViewOf(**operation);
+    // One that its only caller had left when this one came with its id: that is a new request now.
+  } while (view.answer && ReasonOf(view.answer->status()) == "CALLER_GONE" && !gone() &&
+           !by.Passed());
   if (!view.answer) {
     return Fail(absl::StatusCode::kDeadlineExceeded, "STILL_RUNNING",
                 "the deadline came before the end; the work goes on",
@@ -139,12 +146,16 @@ void Operations::Listen(const Shared& operation, Deadline by, const std::functio
     const bool soon = by.LeftNs() < Course::kLookMs * 1'000'000;
     if (!left) AwaitEnd(operation, soon ? by : Deadline::InMs(Course::kLookMs));
     if (!left && !operation->answer && !by.Passed()) continue;
-    --operation->listeners;
-    if (operation->answer) return;
-    if (!left) operation->goes_on = true;
-    if (operation->listeners == 0 && !operation->goes_on) operation->course.Abandon();
+    operation->left |= left;
+    operation->goes_on |= !left && !operation->answer;
+    StopListening(*operation);
     return;
   }
+}
+
+void Operations::StopListening(Operation& operation) {
+  if (--operation.listeners != 0 || operation.answer) return;
+  if (operation.left && !operation.goes_on) operation.course.Abandon();
 }
 
 OperationView Operations::ViewOf(const Operation& operation) const {
@@ -202,7 +213,7 @@ absl::StatusOr<OperationView> Operations::Wait(const Caller& caller, const Name&
     operation = *found;
     ++operation->listeners;
     AwaitEnd(operation, by);
-    --operation->listeners;
+    StopListening(*operation);
   }
   return ViewOf(*operation);
 }

@@ -61,7 +61,7 @@ class Operations {
   // its id as operation. UNAVAILABLE (SHUTTING_DOWN) after Finish. Once `gone` is true nobody waits
   // here for the answer: where it was the only one, the operation is abandoned (Course::Abandon).
   absl::StatusOr<OperationView> Run(
-      Request request, Deadline by, Work work,
+      const Request& request, Deadline by, const Work& work,
       const std::function<bool()>& gone = [] { return false; }) EXCLUDES(mu_);
 
   // A caller sees its own, one who sees all everybody's. Oldest first.
@@ -89,6 +89,7 @@ class Operations {
     bool answers_repeats = true;
     int listeners = 0;     // calls that wait for its answer
     bool goes_on = false;  // somebody has been told so
+    bool left = false;     // somebody who waited for its answer has gone
     Outcomes report;       // of one that an earlier daemon had
     std::optional<absl::StatusOr<Outcomes>> answer;
     uint64_t ended_ns = 0;
@@ -101,7 +102,10 @@ class Operations {
   absl::StatusOr<Shared> Find(const Caller& caller, const Name& name) const REQUIRES(mu_);
   void Keep(const Shared& operation) REQUIRES(mu_);
   void Carry(const Shared& operation, const Work& work) EXCLUDES(mu_);
+  // The one that the request repeats, or a new one; with one listener more.
+  absl::StatusOr<Shared> Begin(const Request& request, const Work& work) EXCLUDES(mu_);
   void AwaitEnd(const Shared& operation, Deadline by) REQUIRES(mu_);
+  void StopListening(Operation& operation) REQUIRES(mu_);
   // As AwaitEnd, while somebody listens.
   void Listen(const Shared& operation, Deadline by, const std::function<bool()>& gone)
       EXCLUDES(mu_);

@@ -61,7 +61,7 @@ Tiers Sort(const Policies& policies, const Demand& demand) {
   for (Bytes* tier : {&tiers.host, &tiers.disk, &tiers.automatic}) {
     if (*tier > 0) *tier += beyond;
   }
-  if (demand.by_tag.empty() && beyond > 0) {
+  if (counted == 0 && beyond > 0) {
     const Policy rest = policies.ForRest(demand.process_default);
     if (rest == Policy::kHost) tiers.host = beyond;
     if (rest == Policy::kDisk) tiers.disk = beyond;

@@ -238,6 +238,19 @@ def handoffs(node, app):
     other.finish()
 
 
+def within_budget(node, app):
+    """What is out on disk counts when more is to go there."""
+    node.expect(0, "budget", "--disk", str(CACHE + (8 << 20)))
+    node.expect(0, "pause", app.pid, "--tags", "kv_cache", "--policy", "disk")
+    refused = node.expect(5, "pause", app.pid, "--tags", "weights", "--policy", "disk")
+    harness.holds("the budget of the node" in refused.err, f"the sentence: {refused.err}")
+    harness.equal(places(node, app), {"weights": "gpu", "kv_cache": "disk", "activations": "gpu"}, "places after the refusal")
+    node.expect(0, "budget", "--disk", "none")
+    node.expect(0, "pause", app.pid, "--tags", "weights", "--policy", "disk")
+    node.expect(0, "resume", app.pid)
+    everything(app)
+
+
 def killed(node, app):
     node.expect(0, "pause", app.pid, "--tags", "kv_cache,weights", "--policy", "disk")
     node.expect(0, "resume", app.pid, "--tags", "weights")
@@ -263,6 +276,7 @@ def run(node):
         without_room(node, app)
     next_daemon(node, app)
     handoffs(node, app)
+    within_budget(node, app)
     killed(node, app)
 
 

@@ -277,6 +277,50 @@ TEST_CASE("one whose callers are all gone is abandoned, and carried out again fo
   CHECK((**again->answer)[0].pid == 2);
 }
 
+TEST_CASE("who repeats a request that is being abandoned has it carried out anew") {
+  Operations operations;
+  std::atomic<bool> begun{false}, joined{false};
+  const auto leaving = [&](Course& course) -> absl::StatusOr<Outcomes> {
+    begun = true;
+    for (const Deadline by = Soon(); !(course.unwanted() && joined) && !by.Passed();) sched_yield();
+    return course.Cancellation();
+  };
+  const auto works = [](Course&) -> absl::StatusOr<Outcomes> { return Pid(2); };
+  const Operations::Request request{"uid 1", OperationKind::kResume, "id", "body"};
+  (void)operations.Run(request, Soon(), leaving, [&] { return begun.load(); });
+  const auto again = operations.Run(request, Soon(), works, [&] {
+    joined = true;
+    return false;
+  });
+  REQUIRE(again.ok());
+  CHECK((**again->answer)[0].pid == 2);
+}
+
+TEST_CASE(
+    "one is abandoned too when the last who waited for it came after its caller and goes first") {
+  Operations operations;
+  std::atomic<bool> begun{false};
+  const auto waits = [&](Course& course) -> absl::StatusOr<Outcomes> {
+    begun = true;
+    for (const Deadline by = Soon(); !course.unwanted() && !by.Passed();) sched_yield();
+    return course.unwanted() ? course.Cancellation() : absl::StatusOr<Outcomes>(Pid(1));
+  };
+  std::atomic<bool> gone{false};
+  std::thread caller([&] {
+    (void)operations.Run({"uid 1", OperationKind::kResume, "id", "body"}, Soon(), waits,
+                         [&] { return gone.load(); });
+  });
+  while (!begun) sched_yield();
+  std::thread looks([&] { (void)operations.Wait(kOne, {"", "id"}, Deadline::InMs(300)); });
+  gone = true;
+  caller.join();
+  looks.join();
+  const auto ended = operations.Wait(kOne, {"", "id"}, Soon());
+  REQUIRE(ended.ok());
+  REQUIRE(ended->answer);
+  CHECK(ReasonOf(ended->answer->status()) == "CALLER_GONE");
+}
+
 TEST_CASE("one that somebody was told goes on is not abandoned when he goes") {
   Operations operations;
   std::atomic<bool> abandoned{false}, let_go{false};
