@@ -245,7 +245,7 @@ void Heap::ForgetContext(CUcontext context) {
         it = allocations_.erase(it);
       }
       range->live = 0;
-      if (range->state == RangeState::kMoving) {
+      if (range->in_use()) {
         range->doomed = true;
       } else {
         Detach(*range, removed);
@@ -283,8 +283,8 @@ void Heap::Drop(Table::iterator it, Removed& removed) {
   }
   if (range.slab != nullptr) range.slab->Give(offset, bytes);
   if (range.live != 0) return;
-  if (range.state == RangeState::kMoving) {
-    range.doomed = true;  // its mover finds out in MovedOut or MovedIn
+  if (range.in_use()) {
+    range.doomed = true;  // whoever uses it finds out in MovedOut, MovedIn or EndReading
   } else {
     Detach(range, removed);
   }

@@ -122,6 +122,10 @@ class Heap {
   // Every range that is out and wanted becomes kMoving and is returned: tag after tag, where tags
   // are wanted, and in the same order among each tag's.
   std::vector<Range*> BeginRestore(const Wanted& wanted = {});
+  // Every range that is out, for its backing to be read. It stays out, as its records say, and the
+  // application's calls go on; what it frees meanwhile stays until EndReading.
+  std::vector<Range*> BeginReading();
+  void EndReading(std::vector<Range*> ranges);
   // Whether any range is out; the parts of files in which such ranges have their bytes. Any thread.
   bool AnyOut() const;
   std::vector<FilePart> FilePartsOut() const;

@@ -1,5 +1,6 @@
 // What pause/ does with ranges: takes them for a move, hands them back, counts.
 #include <algorithm>
+#include <span>
 
 #include "shim/heap/heap.h"
 
@@ -56,6 +57,34 @@ std::vector<Range*> Heap::BeginRestore(const Wanted& wanted) {
     return wanted.TurnOf(*a) < wanted.TurnOf(*b);
   });
   return ranges;
+}
+
+std::vector<Range*> Heap::BeginReading() {
+  std::vector<Range*> ranges;
+  virtual_memory_.BeginReading(ranges);
+  MutexLock lock(mu_);
+  for (const auto& [base, range] : ranges_) {
+    if (range->state != RangeState::kOut) continue;
+    range->reading = true;
+    ranges.push_back(range.get());
+  }
+  return ranges;
+}
+
+void Heap::EndReading(std::vector<Range*> ranges) {
+  // Before either of the two lets go of some.
+  const auto own = std::partition(ranges.begin(), ranges.end(),
+                                  [](const Range* range) { return range->adopted != nullptr; });
+  Removed removed;
+  {
+    MutexLock lock(mu_);
+    for (Range* range : std::span(own, ranges.end())) {
+      range->reading = false;
+      if (range->doomed) Detach(*range, removed);
+    }
+  }
+  GiveBack(removed);
+  virtual_memory_.EndReading(std::span(ranges.begin(), own));
 }
 
 bool Heap::AnyOut() const {

@@ -83,7 +83,8 @@ enum class RangeState : uint8_t {
 
 // Fields marked M are guarded by Heap::mu_, of adopted ranges by VirtualMemory::mu_; the others are
 // constant after creation, but for `pieces` handles, `extents` and `backing`, which belong to
-// whoever has the range in kMoving. The backing of a range in kResident is M.
+// whoever has the range in kMoving. The backing of a range in kResident is M; that of one in kOut
+// is changed by nobody.
 struct Range {
   CUdeviceptr base = 0;         // adopted: where its bytes are copied, set when it begins to move
   Bytes bytes = 0;              // reserved and mapped; multiple of the granularity
@@ -97,12 +98,16 @@ struct Range {
   RangeState state = RangeState::kResident;  // M
   wire::Place place = wire::Place::kGpu;     // M; as its ledger records say
   Bytes counted = 0;                         // M; physical bytes of it in the ledger
-  bool doomed = false;                       // M; its last allocation was freed while it was moving
+  bool reading = false;                      // M; out, and its backing is being read
+  bool doomed = false;                       // M; its last allocation was freed while it was in use
   uint32_t live = 0;                         // M; allocations in it
   uint32_t holds = 0;                        // M; imports and registrations: it must not move
   std::unique_ptr<Adopted> adopted;          // null: the heap's own memory
   std::vector<Extent> extents;               // filled when it begins to move out
   std::unique_ptr<Backing> backing;
+
+  // M; whether pause/ works with it: what it no longer needs goes when that has ended.
+  bool in_use() const { return state == RangeState::kMoving || reading; }
 };
 
 // Which of the ranges that are out shall come back.

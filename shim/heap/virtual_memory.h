@@ -100,6 +100,8 @@ class VirtualMemory {
   // the shim's for the time of the move. Memory whose device has no context stays behind.
   void BeginEviction(std::vector<Range*>& ranges);
   void BeginRestore(const Wanted& wanted, std::vector<Range*>& ranges);
+  void BeginReading(std::vector<Range*>& ranges);
+  void EndReading(std::span<Range* const> ranges);
   bool AnyOut() const;
   void AddFilePartsOut(std::vector<FilePart>& parts) const;
   void Moved(Range& range, RangeState state, wire::Place place);
@@ -118,7 +120,7 @@ class VirtualMemory {
     Handle handle;
     CUmemAllocationProp described;  // as the driver describes it
     uint32_t references = 1;        // the application's: creation and retains
-    uint32_t calls = 0;             // in the driver now, on its behalf
+    uint32_t calls = 0;             // in the driver now, on its behalf, or reading its backing
     bool may_hold_bytes = false;    // it has been accessible
     bool left_behind = false;       // by the last eviction
     CUdeviceptr window = 0;  // addresses of the shim's own, while it moves; among its mappings

@@ -92,6 +92,31 @@ void VirtualMemory::BeginRestore(const Wanted& wanted, std::vector<Range*>& rang
   }
 }
 
+void VirtualMemory::BeginReading(std::vector<Range*>& ranges) {
+  const auto contexts = contexts_.List();
+  MutexLock lock(mu_);
+  for (const auto& [handle, memory] : memories_) {
+    if (memory->state != RangeState::kOut) continue;
+    ++memory->calls;
+    memory->context = ContextOn(contexts, memory->device);
+    memory->base = memory->listed;
+    ranges.push_back(memory.get());
+  }
+}
+
+void VirtualMemory::EndReading(std::span<Range* const> ranges) {
+  Memories gone;
+  {
+    MutexLock lock(mu_);
+    for (Range* range : ranges) {
+      auto& memory = static_cast<Memory&>(*range);
+      --memory.calls;
+      DropIfUnused(memory, gone);
+    }
+  }
+  GiveBack(gone);
+}
+
 bool VirtualMemory::AnyOut() const {
   MutexLock lock(mu_);
   return std::any_of(memories_.begin(), memories_.end(),

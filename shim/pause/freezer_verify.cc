@@ -15,15 +15,14 @@ Freezer::Outcome Freezer::Verify(uint64_t op_id, const std::atomic<bool>& stop,
                                "there is no backup to read: the process is not paused");
     return outcome;
   }
-  // So that what the application frees meanwhile stays until the last look at it.
-  const std::vector<Range*> ranges = heap_.BeginRestore();
+  const std::vector<Range*> ranges = heap_.BeginReading();
   Bytes to_read = 0;
   for (const Range* range : ranges) to_read += BytesOut(*range);
   ledger_.BeginTransition(op_id, to_read);
   const uint64_t start_ns = MonotonicNs();
   VerifyReport report;
   outcome.result = mover_.Verify(ranges, files_, stage_bytes_, stop, &report);
-  Settle(ranges);
+  heap_.EndReading(ranges);
   ledger_.EndTransition();
   ledger_.SetHostPool(pool_.held());
   outcome.stats.host_bytes = report.read.host;

@@ -189,6 +189,23 @@ TEST_CASE("a free of paused memory needs no GPU and drops the backing with the l
   CHECK(f.Ledger().records.empty());
 }
 
+TEST_CASE("what is freed while its backing is read stays until the reading has ended") {
+  Mover m;
+  const CUdeviceptr freed = m.Allocate(40_MiB), kept = m.Allocate(64_MiB);
+  m.Pause();
+  REQUIRE(m.backings == 2);
+  const auto read = m.heap->BeginReading();
+  REQUIRE(read.size() == 2);
+  CHECK(m.PlaceOf(kept) == Place::kHost);
+  CHECK(m.Free(freed) == CUDA_SUCCESS);
+  CHECK(m.backings == 2);
+  m.heap->EndReading(read);
+  CHECK(m.backings == 1);
+  m.Resume();
+  CHECK(m.PlaceOf(kept) == Place::kGpu);
+  CHECK(m.Free(kept) == CUDA_SUCCESS);
+}
+
 TEST_CASE("a range whose last allocation is freed while it moves ends with the move") {
   for (const bool out : {true, false}) {
     Mover f;

@@ -133,6 +133,25 @@ TEST_CASE("held memory stays in HBM, and the ledger says why") {
   CHECK(f.heap->HeldBytes() == 0);
 }
 
+TEST_CASE("memory whose backing is read takes calls, and stays until the reading has ended") {
+  MappingFixture f;
+  const Handle unmapped = f.Make(0), released = f.Make(8_MiB);
+  f.Evict();
+  const auto read = f.heap->BeginReading();
+  REQUIRE(read.size() == 2);
+  CHECK(read[0]->state == RangeState::kOut);
+  CHECK(f.memory.Unmap(f.base, kBytes) == CUDA_SUCCESS);
+  CHECK(f.memory.Unmap(f.base + 8_MiB, kBytes) == CUDA_SUCCESS);
+  CHECK(f.memory.Release(released) == CUDA_SUCCESS);
+  CHECK(f.ledger->requested() == 2 * kBytes);
+  f.heap->EndReading(read);
+  CHECK(f.ledger->requested() == kBytes);
+  f.BeginRestore();
+  CHECK(f.moving.size() == 1);
+  for (Range* range : f.moving) f.heap->MovedIn(range);
+  CHECK(f.memory.Release(unmapped) == CUDA_SUCCESS);
+}
+
 TEST_CASE("calls about memory that is moving wait until it has moved") {
   MappingFixture f;
   const Handle unmapped = f.Make(0), mapped_twice = f.Make(8_MiB), released = f.Make(16_MiB);
