@@ -24,7 +24,7 @@ Evictor::Evictor(MoveTools& tools, FileSpace* space, CUcontext context,
       space_(space),
       context_(context),
       moves_(std::move(moves)),
-      stage_bytes_(stage_bytes),
+      stage_(tools.StageOf(stage_bytes)),
       hashes_(tools.crew),
       lane_(tools.driver, CopyLane::Direction::kOut),
       survey_blocks_(kFirstBatch),
@@ -59,8 +59,7 @@ Result<void> Evictor::Run() {
   gpu_hash_.reset();
   timeline_.Ended("close hash");
   hashes_.Drain();
-  disk_.reset();
-  blocks_.reset();
+  stage_.Close();
   timeline_.Ended("close");
   timeline_.Log("a lane out");
   return result;
@@ -85,7 +84,7 @@ Result<void> Evictor::RunUntilIdle() {
       if (auto r = FinishWrites(Patience::kLook); !r.ok()) return r;
       continue;
     }
-    if (disk_ != nullptr && !disk_->idle()) {
+    if (stage_.disk_works()) {
       if (auto r = FinishWrites(Patience::kWait); !r.ok()) return r;
       continue;
     }
@@ -95,8 +94,8 @@ Result<void> Evictor::RunUntilIdle() {
     }
     if (surveyed_.move == moves_.size() && to_move_.empty()) break;
   }
-  if (disk_ != nullptr) {
-    if (auto r = disk_->Flush(); !r.ok()) return r;
+  if (stage_.disk != nullptr) {
+    if (auto r = stage_.disk->Flush(); !r.ok()) return r;
   }
   timeline_.Ended("queue");
   const Result<void> released = releases_.Finish();

@@ -75,8 +75,6 @@ class Evictor {
   Result<bool> TakeHost(Bytes most);
   Result<bool> StartToDisk();
   uint32_t RunLength(Bytes most) const;
-  bool StagesHost();
-  Result<void> OpenDisk();
   Result<void> Launch(uint32_t count, uint32_t stage);
   Result<void> FinishCopy();
   Result<void> FinishHashes(Patience patience);
@@ -91,10 +89,8 @@ class Evictor {
   FileSpace* const space_;
   const CUcontext context_;
   const std::vector<RangeMove> moves_;
-  const Bytes stage_bytes_;
 
-  std::unique_ptr<StageBlocks> blocks_;
-  std::unique_ptr<DiskStage> disk_;
+  Stage stage_;
   std::unique_ptr<GpuHash> gpu_hash_;  // null: the crew hashes
   HashLane hashes_;
   CopyLane lane_;

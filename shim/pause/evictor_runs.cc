@@ -36,20 +36,21 @@ uint32_t Evictor::RunLength(Bytes most) const {
 }
 
 Result<bool> Evictor::StartToHost() {
-  const Bytes most = stages_host_ ? std::min(kMostRun, blocks_->block_bytes()) : kMostRun;
-  if (stages_host_ && !blocks_->has_free()) return false;
+  const Bytes most = stages_host_ ? std::min(kMostRun, stage_.blocks->block_bytes()) : kMostRun;
+  if (stages_host_ && !stage_.blocks->has_free()) return false;
   if (!At(to_move_.front()).host) {
     auto taken = TakeHost(most);
     if (!taken.ok()) return taken.error();
     if (!*taken) return StartToDisk();
   }
-  if (!At(to_move_.front()).host.pinned() && !stages_host_ && StagesHost()) {
+  if (!At(to_move_.front()).host.pinned() && !stages_host_ && stage_.OpenHost()) {
     stages_host_ = true;
     return StartToHost();
   }
   const bool staged = stages_host_ && !At(to_move_.front()).host.pinned();
-  const uint32_t count = RunLength(staged ? blocks_->block_bytes() : kMostRun);
-  if (auto r = Launch(count, staged ? blocks_->TakeBlock() : kNoBlock); !r.ok()) return r.error();
+  const uint32_t count = RunLength(staged ? stage_.blocks->block_bytes() : kMostRun);
+  if (auto r = Launch(count, staged ? stage_.blocks->TakeBlock() : kNoBlock); !r.ok())
+    return r.error();
   return true;
 }
 
@@ -86,45 +87,21 @@ Result<bool> Evictor::TakeHost(Bytes most) {
   return true;
 }
 
-// Whether there is pinned memory for blocks on their way to memory that is not. Without it the
-// driver copies straight there, through a stage of its own.
-bool Evictor::StagesHost() {
-  if (blocks_ == nullptr) {
-    const Bytes bytes = std::min(stage_bytes_, kHostStage);
-    auto blocks = StageBlocks::Make(tools_.pool, bytes, {.least = kHashBlock});
-    if (!blocks.ok()) return false;
-    blocks_ = std::move(*blocks);
-  }
-  return blocks_->pinned();
-}
-
 Result<bool> Evictor::StartToDisk() {
-  if (auto r = OpenDisk(); !r.ok()) return r.error();
-  if (!blocks_->has_free()) return false;
-  const uint32_t count = RunLength(blocks_->block_bytes());
-  if (auto r = Launch(count, blocks_->TakeBlock()); !r.ok()) return r.error();
+  if (auto r = stage_.OpenDisk(); !r.ok()) return r.error();
+  writing_.resize(stage_.blocks->size());
+  if (!stage_.blocks->has_free()) return false;
+  const uint32_t count = RunLength(stage_.blocks->block_bytes());
+  if (auto r = Launch(count, stage_.blocks->TakeBlock()); !r.ok()) return r.error();
   return true;
-}
-
-Result<void> Evictor::OpenDisk() {
-  if (disk_ != nullptr) return {};
-  if (blocks_ == nullptr) {
-    auto blocks =
-        StageBlocks::Make(tools_.pool, stage_bytes_, {tools_.files.setting().block, kHashBlock});
-    if (!blocks.ok()) return blocks.error();
-    blocks_ = std::move(*blocks);
-  }
-  disk_ = std::make_unique<DiskStage>(*blocks_, tools_.files, tools_.lanes, tools_.make_engine,
-                                      tools_.ledger);
-  writing_.resize(blocks_->size());
-  return {};
 }
 
 Result<void> Evictor::Launch(uint32_t count, uint32_t stage) {
   Job job{to_move_.front(), count, 0, stage, gpu_hash_ != nullptr, 0};
   RangeBacking& backing = *backings_[job.first.move];
   for (uint32_t i = 0; i < count; ++i) job.bytes += At(to_move_[i]).bytes;
-  char* const memory = stage != kNoBlock ? blocks_->memory(stage) : At(job.first).host.memory();
+  char* const memory =
+      stage != kNoBlock ? stage_.blocks->memory(stage) : At(job.first).host.memory();
   const auto extents = Merged(backing, job.first.block, count);
   if (auto r = lane_.Queue(moves_[job.first.move].range->base, extents, memory); !r.ok()) return r;
   to_move_.erase(to_move_.begin(), to_move_.begin() + count);
@@ -144,7 +121,7 @@ Result<void> Evictor::FinishCopy() {
   const bool copies_on = !to_file && job.stage != kNoBlock;
   if (job.hashed && !copies_on) return Hashed(number);
   const char* from =
-      job.stage != kNoBlock ? blocks_->memory(job.stage) : At(job.first).host.memory();
+      job.stage != kNoBlock ? stage_.blocks->memory(job.stage) : At(job.first).host.memory();
   job.unhashed = job.count;
   for (uint32_t i = 0; i < job.count; ++i) {
     Block& block = At({job.first.move, job.first.block + i});
@@ -168,20 +145,20 @@ Result<void> Evictor::Hashed(uint32_t number) {
   const Job& job = jobs_[number];
   if (const auto& file = At(job.first).file) {
     writing_[job.stage] = number;
-    return disk_->Write(job.stage, {file->file, file->offset, job.bytes});
+    return stage_.disk->Write(job.stage, {file->file, file->offset, job.bytes});
   }
-  if (job.stage != kNoBlock) blocks_->GiveBlock(job.stage);
+  if (job.stage != kNoBlock) stage_.blocks->GiveBlock(job.stage);
   return Stored(job);
 }
 
 Result<void> Evictor::FinishWrites(Patience patience) {
-  while (disk_ != nullptr) {
-    auto done = disk_->Next(patience);
+  while (stage_.disk != nullptr) {
+    auto done = stage_.disk->Next(patience);
     if (!done.ok()) return done.error();
     if (!done->has_value()) return {};
     if (!(*done)->result.ok()) return (*done)->result;
     patience = Patience::kLook;
-    blocks_->GiveBlock((*done)->block);
+    stage_.blocks->GiveBlock((*done)->block);
     if (auto r = Stored(jobs_[writing_[(*done)->block]]); !r.ok()) return r;
   }
   return {};

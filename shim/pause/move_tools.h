@@ -7,12 +7,12 @@
 #include "shim/heap/device_memory.h"
 #include "shim/heap/ledger_writer.h"
 #include "shim/pause/copy_lane.h"
-#include "shim/pause/disk_stage.h"
 #include "shim/pause/file_space.h"
 #include "shim/pause/gpu_hash.h"
 #include "shim/pause/hash_crew.h"
 #include "shim/pause/host_pool.h"
 #include "shim/pause/room.h"
+#include "shim/pause/stage.h"
 
 namespace parkade::shim {
 
@@ -38,6 +38,7 @@ struct MoveTools {
   std::atomic<bool> stop{false};   // a thread has failed: the others need not go on
   Room* room = nullptr;            // of a restore in turn: handles are created as it allows
 
+  Stage StageOf(Bytes bytes) const { return {pool, files, make_engine, ledger, lanes, bytes}; }
   bool Stopping() const {
     return stop.load(std::memory_order_relaxed) ||
            (abort != nullptr && abort->load(std::memory_order_acquire));

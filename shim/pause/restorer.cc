@@ -22,7 +22,7 @@ Restorer::Restorer(MoveTools& tools, CUcontext context, std::vector<RangeReturn*
     : tools_(tools),
       context_(context),
       returns_(std::move(returns)),
-      stage_bytes_(stage_bytes),
+      stage_(tools.StageOf(stage_bytes)),
       hashes_(tools.crew),
       lane_(tools.driver, CopyLane::Direction::kIn) {}
 
@@ -49,8 +49,7 @@ Result<void> Restorer::Run() {
   gpu_hash_.reset();
   timeline_.Ended("close hash");
   hashes_.Drain();
-  disk_.reset();
-  blocks_.reset();
+  stage_.Close();
   timeline_.Ended("close");
   timeline_.Log("a lane in");
   return result;
@@ -81,7 +80,7 @@ Result<void> Restorer::RunUntilIdle() {
       if (auto r = FinishReads(Patience::kLook); !r.ok()) return r;
       continue;
     }
-    if (disk_ != nullptr && !disk_->idle()) {
+    if (stage_.disk_works()) {
       if (auto r = FinishReads(Patience::kWait); !r.ok()) return r;
       continue;
     }
@@ -119,7 +118,7 @@ Result<Restorer::Step> Restorer::StartNext() {
     return Step::kStarted;
   }
   if (!block->in_host) return StartRead();
-  if (StagesHost(*block)) return StartFromPageable();
+  if (!block->host.pinned() && stage_.OpenHost()) return StartFromPageable();
   const char* const memory = block->host.memory();
   const uint32_t job = AddJob(kMostRun, kNoBlock);
   if (!jobs_[job].on_gpu) Verify(job, memory, nullptr);
@@ -203,48 +202,24 @@ Result<void> Restorer::StartFill() {
 }
 
 Result<Restorer::Step> Restorer::StartRead() {
-  if (auto r = OpenDisk(); !r.ok()) return r.error();
-  if (!blocks_->has_free()) return Step::kMustWait;
-  const uint32_t stage = blocks_->TakeBlock();
-  const Job& job = jobs_[reading_[stage] = AddJob(blocks_->block_bytes(), stage)];
+  if (auto r = stage_.OpenDisk(); !r.ok()) return r.error();
+  reading_.resize(stage_.blocks->size());
+  if (!stage_.blocks->has_free()) return Step::kMustWait;
+  const uint32_t stage = stage_.blocks->TakeBlock();
+  const Job& job = jobs_[reading_[stage] = AddJob(stage_.blocks->block_bytes(), stage)];
   const FileSpace::Part& file = *FirstOf(job).file;
-  if (auto r = disk_->Read(stage, {file.file, file.offset, job.bytes}); !r.ok()) return r.error();
+  if (auto r = stage_.disk->Read(stage, {file.file, file.offset, job.bytes}); !r.ok())
+    return r.error();
   return Step::kStarted;
 }
 
 Result<Restorer::Step> Restorer::StartFromPageable() {
-  if (!blocks_->has_free()) return Step::kMustWait;
-  const uint32_t stage = blocks_->TakeBlock();
-  const uint32_t job = AddJob(blocks_->block_bytes(), stage);
+  if (!stage_.blocks->has_free()) return Step::kMustWait;
+  const uint32_t stage = stage_.blocks->TakeBlock();
+  const uint32_t job = AddJob(stage_.blocks->block_bytes(), stage);
   jobs_[job].on_gpu = false;  // the crew touches every byte anyway
-  Verify(job, FirstOf(jobs_[job]).host.memory(), blocks_->memory(stage));
+  Verify(job, FirstOf(jobs_[job]).host.memory(), stage_.blocks->memory(stage));
   return Step::kStarted;
-}
-
-Result<void> Restorer::OpenDisk() {
-  if (disk_ != nullptr) return {};
-  if (blocks_ == nullptr) {
-    auto blocks =
-        StageBlocks::Make(tools_.pool, stage_bytes_, {tools_.files.setting().block, kHashBlock});
-    if (!blocks.ok()) return blocks.error();
-    blocks_ = std::move(*blocks);
-  }
-  disk_ = std::make_unique<DiskStage>(*blocks_, tools_.files, tools_.lanes, tools_.make_engine,
-                                      tools_.ledger);
-  reading_.resize(blocks_->size());
-  return {};
-}
-
-// Whether a block in host memory comes in through pinned memory, as Evictor::StagesHost.
-bool Restorer::StagesHost(const Block& block) {
-  if (block.host.pinned()) return false;
-  if (blocks_ == nullptr) {
-    const Bytes bytes = std::min(stage_bytes_, kHostStage);
-    auto blocks = StageBlocks::Make(tools_.pool, bytes, {.least = kHashBlock});
-    if (!blocks.ok()) return false;
-    blocks_ = std::move(*blocks);
-  }
-  return blocks_->pinned();
 }
 
 void Restorer::Verify(uint32_t number, const char* from, char* to) {
@@ -262,7 +237,7 @@ void Restorer::Verify(uint32_t number, const char* from, char* to) {
 Result<void> Restorer::Launch(uint32_t number) {
   const Job& job = jobs_[number];
   const char* const memory =
-      job.stage != kNoBlock ? blocks_->memory(job.stage) : FirstOf(job).host.memory();
+      job.stage != kNoBlock ? stage_.blocks->memory(job.stage) : FirstOf(job).host.memory();
   const auto extents = Merged(BackingOf(job), job.first, job.count);
   if (auto r = lane_.Queue(job.range->base, extents, const_cast<char*>(memory)); !r.ok()) return r;
   copying_.push_back(number);
@@ -292,7 +267,7 @@ Result<void> Restorer::FinishCopy() {
   const Block& first = FirstOf(job);
   (first.filled ? moved_.elided : first.in_host ? moved_.host : moved_.disk) += job.bytes;
   tools_.ledger.AddMoved(job.bytes);
-  if (job.stage != kNoBlock) blocks_->GiveBlock(job.stage);
+  if (job.stage != kNoBlock) stage_.blocks->GiveBlock(job.stage);
   return {};
 }
 
@@ -308,8 +283,8 @@ Result<void> Restorer::FinishHashes(Patience patience) {
 }
 
 Result<void> Restorer::FinishReads(Patience patience) {
-  while (disk_ != nullptr) {
-    auto done = disk_->Next(patience);
+  while (stage_.disk != nullptr) {
+    auto done = stage_.disk->Next(patience);
     if (!done.ok()) return done.error();
     if (!done->has_value()) return {};
     patience = Patience::kLook;
@@ -320,7 +295,7 @@ Result<void> Restorer::FinishReads(Patience patience) {
       ready_.push_back(number);
       continue;
     }
-    Verify(number, blocks_->memory(stage), nullptr);
+    Verify(number, stage_.blocks->memory(stage), nullptr);
   }
   return {};
 }

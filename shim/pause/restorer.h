@@ -83,8 +83,6 @@ class Restorer {
   Result<void> StartFill();
   Result<Step> StartRead();
   Result<Step> StartFromPageable();
-  Result<void> OpenDisk();
-  bool StagesHost(const Block& block);
   // With the next block and its neighbours, `most` bytes and as many as the GPU hashes at once.
   uint32_t AddJob(Bytes most, uint32_t stage);
   void Verify(uint32_t job, const char* from, char* to);
@@ -104,10 +102,8 @@ class Restorer {
   MoveTools& tools_;
   const CUcontext context_;
   const std::vector<RangeReturn*> returns_;
-  const Bytes stage_bytes_;
 
-  std::unique_ptr<StageBlocks> blocks_;
-  std::unique_ptr<DiskStage> disk_;
+  Stage stage_;
   std::unique_ptr<GpuHash> gpu_hash_;  // null: the crew verifies
   HashLane hashes_;
   CopyLane lane_;

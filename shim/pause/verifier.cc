@@ -16,9 +16,6 @@ namespace {
 
 // Blocks that the crew may have at once: enough for each of its threads to have the next one.
 constexpr size_t kMostJobs = 64;
-// More would not read faster, and is host memory that others can use.
-constexpr Bytes kMostStage = 64_MiB;
-
 Bytes BytesOf(std::span<Range* const> ranges) {
   Bytes sum = 0;
   for (const Range* range : ranges) {
@@ -43,9 +40,8 @@ Result<void> Verifier::Run(std::span<Range* const> ranges, VerifyReport* report)
   HashLane hashes(crew);
   Result<void> result = ReadAll(ranges, hashes);
   while (result.ok() && jobs_.size() != free_.size()) result = Finish(hashes);
-  disk_.reset();  // waits for what is in flight
   hashes.Drain();
-  blocks_.reset();
+  stage_.Close();
   if (!result.ok()) return result;
   return first_wrong_;
 }
@@ -73,9 +69,12 @@ Result<void> Verifier::Start(const Range& range, const Block& block, HashLane& h
     return {};
   }
   if (!block.in_host) {
-    if (auto r = OpenDisk(range); !r.ok()) return r;
+    if (stage_.disk == nullptr) {
+      if (auto r = OpenDisk(range); !r.ok()) return r;
+    }
   }
-  while (jobs_.size() - free_.size() >= kMostJobs || (!block.in_host && !blocks_->has_free())) {
+  while (jobs_.size() - free_.size() >= kMostJobs ||
+         (!block.in_host && !stage_.blocks->has_free())) {
     if (auto r = Finish(hashes); !r.ok()) return r;
   }
   if (free_.empty()) {
@@ -89,20 +88,15 @@ Result<void> Verifier::Start(const Range& range, const Block& block, HashLane& h
     StartHash(number, block.host.memory(), hashes);
     return {};
   }
-  const uint32_t stage = jobs_[number].stage = blocks_->TakeBlock();
+  const uint32_t stage = jobs_[number].stage = stage_.blocks->TakeBlock();
   reading_[stage] = number;
-  return disk_->Read(stage, {block.file->file, block.file->offset, block.bytes});
+  return stage_.disk->Read(stage, {block.file->file, block.file->offset, block.bytes});
 }
 
 Result<void> Verifier::OpenDisk(const Range& range) {
-  if (disk_ != nullptr) return {};
-  ScopedContext current(tools_.driver, range.context);  // for memory that the pool has to pin
-  auto blocks = StageBlocks::Make(tools_.pool, std::min(stage_bytes_, kMostStage),
-                                  {tools_.files.setting().block, kHashBlock});
-  if (!blocks.ok()) return blocks.error();
-  blocks_ = std::move(*blocks);
-  disk_ = std::make_unique<DiskStage>(*blocks_, tools_.files, 1, tools_.make_engine, tools_.ledger);
-  reading_.resize(blocks_->size());
+  ScopedContext current(driver_, range.context);  // for memory that the pool has to pin
+  if (auto r = stage_.OpenDisk(); !r.ok()) return r;
+  reading_.resize(stage_.blocks->size());
   return {};
 }
 
@@ -119,7 +113,7 @@ void Verifier::FinishHashes(HashLane& hashes, Patience patience) {
     patience = Patience::kLook;
     const auto number = uint32_t(done->tag);
     const Job job = jobs_[number];
-    if (job.stage != kNoStage) blocks_->GiveBlock(job.stage);
+    if (job.stage != kNoStage) stage_.blocks->GiveBlock(job.stage);
     free_.push_back(number);
     Count(job);
     if (done->wrong) Wrong(job, "BACKUP_CORRUPT");
@@ -127,19 +121,19 @@ void Verifier::FinishHashes(HashLane& hashes, Patience patience) {
 }
 
 Result<void> Verifier::FinishReads(HashLane& hashes, Patience patience) {
-  while (disk_ != nullptr && !disk_->idle()) {
-    auto done = disk_->Next(patience);
+  while (stage_.disk_works()) {
+    auto done = stage_.disk->Next(patience);
     if (!done.ok()) return done.error();
     if (!done->has_value()) return {};
     patience = Patience::kLook;
     const uint32_t number = reading_[(*done)->block];
     const Result<void>& result = (*done)->result;
     if (result.ok()) {
-      StartHash(number, blocks_->memory((*done)->block), hashes);
+      StartHash(number, stage_.blocks->memory((*done)->block), hashes);
       continue;
     }
     if (std::string_view(result.error().reason) != "BACKUP_MISSING") return result;
-    blocks_->GiveBlock((*done)->block);
+    stage_.blocks->GiveBlock((*done)->block);
     free_.push_back(number);
     Wrong(jobs_[number], "BACKUP_MISSING");
   }
@@ -170,7 +164,7 @@ void Verifier::Count(const Job& job) {
   (block.filled    ? report_->read.elided
    : block.in_host ? report_->read.host
                    : report_->read.disk) += block.bytes;
-  tools_.ledger.AddMoved(block.bytes);
+  stage_.ledger.AddMoved(block.bytes);
 }
 
 void Verifier::Wrong(const Job& job, const char* reason) {
@@ -201,8 +195,10 @@ void Verifier::Wrong(const Job& job, const char* reason) {
 
 Result<void> Mover::Verify(std::span<Range* const> ranges, const DirectFiles& files,
                            Bytes stage_bytes, const std::atomic<bool>& stop, VerifyReport* report) {
-  return Verifier({driver_, pool_, ledger_, files, make_engine_}, stage_bytes, stop)
-      .Run(ranges, report);
+  // More would not read faster, and is host memory that others can use.
+  constexpr Bytes kMostStage = 64_MiB;
+  Stage stage{pool_, files, make_engine_, ledger_, 1, std::min(stage_bytes, kMostStage)};
+  return Verifier(driver_, std::move(stage), stop).Run(ranges, report);
 }
 
 }  // namespace parkade::shim

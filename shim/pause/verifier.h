@@ -11,10 +11,10 @@
 #include "proto/wire.h"
 #include "shim/cuda/driver.h"
 #include "shim/heap/range.h"
-#include "shim/pause/disk_stage.h"
 #include "shim/pause/hash_crew.h"
 #include "shim/pause/move_tools.h"
 #include "shim/pause/range_backing.h"
+#include "shim/pause/stage.h"
 
 namespace parkade::shim {
 
@@ -27,17 +27,9 @@ struct VerifyReport {
 
 class Verifier {
  public:
-  // What it works with; all outlive it.
-  struct Tools {
-    const Driver& driver;
-    HostPool& pool;
-    LedgerWriter& ledger;
-    const DirectFiles& files;
-    MakeEngine make_engine;
-  };
-  // Stops at the next block once `stop` is true.
-  Verifier(const Tools& tools, Bytes stage_bytes, const std::atomic<bool>& stop)
-      : tools_(tools), stage_bytes_(stage_bytes), stop_(stop) {}
+  // Stops at the next block once `stop` is true, which like the driver outlives it.
+  Verifier(const Driver& driver, Stage stage, const std::atomic<bool>& stop)
+      : driver_(driver), stage_(std::move(stage)), stop_(stop) {}
 
   // Every block of a piece of `ranges` that is out. DATA_LOSS, BACKUP_CORRUPT or BACKUP_MISSING, of
   // the first that is wrong, when all have been read; CANCELLED; what the disk says. Nothing is in
@@ -64,13 +56,11 @@ class Verifier {
   void Count(const Job& job);
   void Wrong(const Job& job, const char* reason);
 
-  const Tools tools_;
-  const Bytes stage_bytes_;
+  const Driver& driver_;
+  Stage stage_;
   const std::atomic<bool>& stop_;
   VerifyReport* report_ = nullptr;
   Result<void> first_wrong_;
-  std::unique_ptr<StageBlocks> blocks_;
-  std::unique_ptr<DiskStage> disk_;
   std::vector<Job> jobs_;          // by number
   std::vector<uint32_t> free_;     // numbers whose jobs have ended
   std::vector<uint32_t> reading_;  // numbers, by staging block
