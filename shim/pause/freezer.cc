@@ -249,13 +249,7 @@ Result<void> Freezer::Evict(uint64_t op_id, const EvictionPlan& granted, Outcome
   NotePause();
   Settle(ranges);
   ledger_.EndTransition();
-  ledger_.SetHostPool(pool_.held());
-  SetState(ProcessState::kPaused);
-  if (gate_order_.mode == GateMode::kOpen) {
-    Gate::Open();
-  } else {
-    Gate::Settle(gate_order_.work, gate_order_.allocations);
-  }
+  StayPaused();
   timeline.Ended("settle");
   timeline.Log("commit");
   return {};

@@ -142,6 +142,8 @@ class Freezer {
   // says, and before the gate opens takes back what was imported. On an error it stays as
   // kPartlyMoved.
   Result<void> GoOn(uint64_t take_back_ms);
+  // The same where it is to be paused, which is never an error.
+  void StayPaused();
   // Takes back what is imported, as far as the exporters are there. Gate closed.
   Result<void> TakeBackImports(uint64_t take_back_ms);
   // Tells importers and exporters that this process no longer pauses. Gate closed.

@@ -43,14 +43,20 @@ Result<void> Freezer::GoOn(uint64_t take_back_ms) {
     }
     EndSharing();
   }
-  ledger_.SetHostPool(pool_.held());
-  if (!paused_) {
-    files_ = {};
-    ledger_.SetGateMode(std::nullopt);
-    SetState(ProcessState::kRunning);
-    Gate::Open();
+  if (paused_) {
+    StayPaused();
     return {};
   }
+  files_ = {};
+  ledger_.SetHostPool(pool_.held());
+  ledger_.SetGateMode(std::nullopt);
+  SetState(ProcessState::kRunning);
+  Gate::Open();
+  return {};
+}
+
+void Freezer::StayPaused() {
+  ledger_.SetHostPool(pool_.held());
   ledger_.SetGateMode(paused_->mode);
   SetState(ProcessState::kPaused);
   if (paused_->mode == GateMode::kOpen) {
@@ -58,7 +64,6 @@ Result<void> Freezer::GoOn(uint64_t take_back_ms) {
   } else {
     Gate::Settle(paused_->work, paused_->allocations);
   }
-  return {};
 }
 
 void Freezer::EndSharing() {

@@ -47,9 +47,7 @@ bool Freezer::MayResume(uint64_t epoch, Outcome* outcome) {
 
 std::vector<Range*> Freezer::BeginRestore(uint64_t op_id, const Wanted& wanted) {
   std::vector<Range*> ranges = heap_.BeginRestore(wanted);
-  Bytes to_move = 0;
-  for (const Range* range : ranges) to_move += BytesOut(*range);
-  ledger_.BeginTransition(op_id, to_move);
+  ledger_.BeginTransition(op_id, BytesOut(ranges));
   SetState(ProcessState::kRestoring);
   return ranges;
 }

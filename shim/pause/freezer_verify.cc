@@ -16,9 +16,7 @@ Freezer::Outcome Freezer::Verify(uint64_t op_id, const std::atomic<bool>& stop,
     return outcome;
   }
   const std::vector<Range*> ranges = heap_.BeginReading();
-  Bytes to_read = 0;
-  for (const Range* range : ranges) to_read += BytesOut(*range);
-  ledger_.BeginTransition(op_id, to_read);
+  ledger_.BeginTransition(op_id, BytesOut(ranges));
   const uint64_t start_ns = MonotonicNs();
   VerifyReport report;
   outcome.result = mover_.Verify(ranges, files_, stage_bytes_, stop, &report);

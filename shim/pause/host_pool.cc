@@ -42,6 +42,11 @@ HostBlock HostBlock::Split(Bytes bytes) {
   return first;
 }
 
+void HostBlock::Join(HostBlock&& next) {
+  bytes_ += next.bytes_;
+  next.Abandon();
+}
+
 HostPool::HostPool(const Driver& driver, MapMemory map, NodeOf node_of)
     : driver_(driver), map_(map), node_of_(node_of) {}
 

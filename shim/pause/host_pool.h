@@ -42,6 +42,8 @@ class HostBlock {
   explicit operator bool() const { return pool_ != nullptr; }
   // The first `bytes` of it, at most bytes(), as a block of their own; this one has the rest.
   HostBlock Split(Bytes bytes);
+  // Takes over `next`, which lies behind it in the block that both were split from.
+  void Join(HostBlock&& next);
   // The pool never gets it back.
   void Abandon() { pool_ = nullptr; }
 

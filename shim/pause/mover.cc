@@ -258,9 +258,7 @@ Result<Arrival> Mover::BringIn(std::span<Range* const> ranges, const DirectFiles
     }
     pool_.BeginGrowth(needs);
   }
-  Bytes to_move = 0;
-  for (const Range* range : ranges) to_move += BytesOut(*range);
-  HashCrew crew(to_move);
+  HashCrew crew(BytesOut(ranges));
   MoveTools tools{driver_,
                   memory_,
                   pool_,
@@ -378,21 +376,6 @@ Error Mover::NoRoom(const std::vector<RangeReturn>& returns, int device, MoveRep
       (unsigned long long)report->needed_bytes >> 20, (unsigned long long)free >> 20);
   e.cuda = CUDA_ERROR_OUT_OF_MEMORY;
   return e;
-}
-
-Bytes BytesOut(const Range& range) {
-  const auto* backing = static_cast<const RangeBacking*>(range.backing.get());
-  if (backing == nullptr) return 0;
-  Bytes sum = 0;
-  for (const Block& block : backing->blocks) {
-    if (range.pieces[block.piece].handle == 0) sum += block.bytes;
-  }
-  return sum;
-}
-
-wire::Place PlaceOf(const Range& range) {
-  const auto* backing = static_cast<const RangeBacking*>(range.backing.get());
-  return backing != nullptr ? backing->place() : wire::Place::kDiscarded;
 }
 
 }  // namespace parkade::shim

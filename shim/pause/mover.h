@@ -107,9 +107,4 @@ class Mover {
   std::vector<FileStamp> stamps_;
 };
 
-// The bytes of `range` that are out and kept somewhere.
-Bytes BytesOut(const Range& range);
-// Where the ledger says that a range with a piece out is.
-wire::Place PlaceOf(const Range& range);
-
 }  // namespace parkade::shim

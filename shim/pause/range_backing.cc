@@ -20,6 +20,18 @@ Bytes WindowAt(const Piece& piece, Bytes offset) {
 RangeBacking::~RangeBacking() {
   Retain(false);
   ledger_.AddBackup(-int64_t(host_bytes_), -int64_t(disk_bytes_));
+  // What lies in one piece goes back in one: the pool looks for the place of each.
+  HostBlock run;
+  uint32_t take = 0;
+  for (Block& block : blocks) {
+    if (!block.host) continue;
+    if (run && block.take == take && run.memory() + run.bytes() == block.host.memory()) {
+      run.Join(std::move(block.host));
+    } else {
+      run = std::move(block.host);
+      take = block.take;
+    }
+  }
 }
 
 Bytes RangeBacking::WindowOf(const Range& range, const Block& block) const {
@@ -210,6 +222,27 @@ std::vector<Bytes> LiveBytesByPiece(const Range& range) {
     }
   }
   return live;
+}
+
+Bytes BytesOut(const Range& range) {
+  const auto* backing = static_cast<const RangeBacking*>(range.backing.get());
+  if (backing == nullptr) return 0;
+  Bytes sum = 0;
+  for (const Block& block : backing->blocks) {
+    if (range.pieces[block.piece].handle == 0) sum += block.bytes;
+  }
+  return sum;
+}
+
+Bytes BytesOut(std::span<Range* const> ranges) {
+  Bytes sum = 0;
+  for (const Range* range : ranges) sum += BytesOut(*range);
+  return sum;
+}
+
+wire::Place PlaceOf(const Range& range) {
+  const auto* backing = static_cast<const RangeBacking*>(range.backing.get());
+  return backing != nullptr ? backing->place() : wire::Place::kDiscarded;
 }
 
 }  // namespace parkade::shim

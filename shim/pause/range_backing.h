@@ -121,4 +121,10 @@ void SplitBlock(RangeBacking& backing, size_t index, Bytes bytes);
 // Live bytes of each piece of a range.
 std::vector<Bytes> LiveBytesByPiece(const Range& range);
 
+// The bytes of ranges that are out and kept somewhere.
+Bytes BytesOut(const Range& range);
+Bytes BytesOut(std::span<Range* const> ranges);
+// Where the ledger says that a range with a piece out is.
+wire::Place PlaceOf(const Range& range);
+
 }  // namespace parkade::shim

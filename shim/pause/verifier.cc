@@ -16,16 +16,6 @@ namespace {
 
 // Blocks that the crew may have at once: enough for each of its threads to have the next one.
 constexpr size_t kMostJobs = 64;
-Bytes BytesOf(std::span<Range* const> ranges) {
-  Bytes sum = 0;
-  for (const Range* range : ranges) {
-    const auto* backing = static_cast<const RangeBacking*>(range->backing.get());
-    if (backing == nullptr) continue;
-    for (const Block& block : backing->blocks) sum += block.bytes;
-  }
-  return sum;
-}
-
 CUdeviceptr AddressOf(const Range& range, const Block& block) {
   const auto& backing = static_cast<const RangeBacking&>(*range.backing);
   return range.base + backing.ExtentsOf(block).front().offset;
@@ -36,7 +26,7 @@ CUdeviceptr AddressOf(const Range& range, const Block& block) {
 Result<void> Verifier::Run(std::span<Range* const> ranges, VerifyReport* report) {
   InShim ours;
   report_ = report;
-  HashCrew crew(BytesOf(ranges));
+  HashCrew crew(BytesOut(ranges));
   HashLane hashes(crew);
   Result<void> result = ReadAll(ranges, hashes);
   while (result.ok() && jobs_.size() != free_.size()) result = Finish(hashes);

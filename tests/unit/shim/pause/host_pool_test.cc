@@ -74,6 +74,25 @@ TEST_CASE("freed blocks grow together again") {
   CHECK(pool.held() == 8_MiB);
 }
 
+TEST_CASE("a block that was split is joined again, and goes back whole") {
+  FakeDriver fake;
+  FakeDriver::MakeCurrent(fake.Context(0));
+  HostPool pool(fake.driver());
+  auto rest = pool.Take(8_MiB, 8_MiB, HostPool::For::kBackup, Soon());
+  REQUIRE(rest.ok());
+  HostBlock first = rest->Split(2_MiB), second = rest->Split(1_MiB);
+  first.Join(std::move(second));
+  CHECK(first.bytes() == 3_MiB);
+  CHECK_FALSE(second);
+  CHECK(pool.used() == 8_MiB);
+  first = HostBlock();
+  CHECK(pool.used() == 5_MiB);
+  *rest = HostBlock();
+  CHECK(pool.used() == 0);
+  CHECK(pool.Take(8_MiB, 8_MiB, HostPool::For::kBackup, Soon()).ok());
+  CHECK(pool.held() == 8_MiB);
+}
+
 TEST_CASE("without a growth a block is made when it is asked for") {
   FakeDriver fake;
   FakeDriver::MakeCurrent(fake.Context(0));
