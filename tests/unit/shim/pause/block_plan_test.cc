@@ -185,6 +185,27 @@ TEST_CASE("a backup of another tier than the policy's is let go of") {
   CHECK(p.blocks()[3].file);
 }
 
+TEST_CASE("what keeps its place in a file gives way where it is the rest's room") {
+  Planned p({{0, 4_MiB}}, 4_MiB);
+  REQUIRE(p.Plan(Policy::kAuto).ok());
+  p.StoreInFiles();
+  Range other;
+  other.bytes = 4_MiB;
+  other.pieces = {{0, 4_MiB, 2}};
+  other.extents = {{0, 4_MiB}};
+  // The host has room for the one under `auto` now, so that the file was not made larger.
+  const RangeMove moves[] = {{&p.range, Policy::kAuto, 4_MiB, 4_MiB},
+                             {&other, Policy::kDisk, 4_MiB, 0}};
+  BlockPlan plan;
+  REQUIRE(
+      PlanBlocks(moves, p.files, p.files.capacity(), {}, p.number, p.number + 1, **p.ledger, &plan)
+          .ok());
+  CHECK(p.Stored().empty());
+  CHECK(plan.new_host[nullptr] == 4_MiB);
+  for (const Block& block : p.blocks()) CHECK_FALSE(block.file);
+  for (const Block& block : static_cast<RangeBacking&>(*other.backing).blocks) CHECK(block.file);
+}
+
 TEST_CASE("what was a pattern asks for no host memory, and is forgotten with its window") {
   Planned p({{0, 4_MiB}});
   REQUIRE(p.Plan(Policy::kHost).ok());

@@ -264,6 +264,10 @@ TEST_CASE("memory of others is mapped whenever the gate is open") {
     CHECK(p.fake.handle_bytes() == 0);
     REQUIRE(ResumeTags(p, {kWeights}, GateMode::kClosed).result.ok());
     CHECK_FALSE(mapped());
+    // Nor does a pause that would keep such memory bring it back behind the closed gate.
+    REQUIRE(PauseEngine(p, kAllToHost, {.exported = wire::OnExported::kKeep}).result.ok());
+    REQUIRE(ResumeTags(p, {kWeights}, GateMode::kClosed).result.ok());
+    CHECK_FALSE(mapped());
     REQUIRE(ResumeTags(p, {kWeights}).result.ok());
     REQUIRE(IsPartlyPaused(p, GateMode::kOpen));
     REQUIRE(mapped());
