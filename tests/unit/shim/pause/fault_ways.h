@@ -118,6 +118,25 @@ inline void CheckAfterResume(ParkedProcess& p, const Freezer::Outcome& outcome) 
   RequireWhole(p);
 }
 
+// Set by the copy that is to be interrupted; the driver's functions carry no context.
+inline struct AbortAt {
+  Freezer* freezer = nullptr;
+  int copies_left = 0;
+  decltype(&cuMemcpyDtoHAsync_v2) real = nullptr;
+} abort_at;
+
+inline CUresult CountedCopy(void* to, CUdeviceptr from, size_t bytes, CUstream stream) {
+  if (--abort_at.copies_left == 0) abort_at.freezer->RequestAbort();
+  return abort_at.real(to, from, bytes, stream);
+}
+
+// From now on the copies out of a new process are counted, and the one with which none is left asks
+// for an abort; below 0: none does.
+inline void CountCopies(ParkedProcess& p, int copies_left) {
+  abort_at = {&p.freezer, copies_left, p.driver.memcpy_dtoh_async};
+  p.driver.memcpy_dtoh_async = CountedCopy;
+}
+
 // Every single call is failed in a release build where bytes go to one tier; under `auto` and with
 // pageable memory the same steps come again. A sanitizer looks for races and for what is freed
 // twice or never, of which each kind of step shows its own; an emulator is slow.

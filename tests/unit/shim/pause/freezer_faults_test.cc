@@ -111,26 +111,13 @@ TEST_CASE("every write of a pause and every read of a resume may fail") {
   printf("disk: %d completions failed in turn\n", tried);
 }
 
-// Set by the copy that is to be interrupted; the driver's functions carry no context.
-struct AbortAt {
-  Freezer* freezer = nullptr;
-  int copies_left = 0;
-  decltype(&cuMemcpyDtoHAsync_v2) real = nullptr;
-} abort_at;
-
-CUresult CountedCopy(void* to, CUdeviceptr from, size_t bytes, CUstream stream) {
-  if (--abort_at.copies_left == 0) abort_at.freezer->RequestAbort();
-  return abort_at.real(to, from, bytes, stream);
-}
-
 TEST_CASE("an abort at any chunk undoes the pause") {
   int tried = 0;
   for (const Way& way : kWays) {
     for (int copy = 1;; copy += Step(way)) {
       INFO("copy " << copy << ", " << way.name);
       auto p = Start(way, 1);
-      abort_at = {&p->freezer, copy, p->driver.memcpy_dtoh_async};
-      p->driver.memcpy_dtoh_async = CountedCopy;
+      CountCopies(*p, copy);
       const auto outcome = p->Pause(way.policy, PlanOf(way));
       const bool last = abort_at.copies_left > 0;
       abort_at.copies_left = 0;

@@ -151,18 +151,6 @@ TEST_CASE("every write of a further pause and every read of a resume of tags may
   printf("disk: %d completions failed in turn\n", tried);
 }
 
-// Set by the copy that is to be interrupted; the driver's functions carry no context.
-struct AbortAt {
-  Freezer* freezer = nullptr;
-  int copies_left = 0;
-  decltype(&cuMemcpyDtoHAsync_v2) real = nullptr;
-} abort_at;
-
-CUresult CountedCopy(void* to, CUdeviceptr from, size_t bytes, CUstream stream) {
-  if (--abort_at.copies_left == 0) abort_at.freezer->RequestAbort();
-  return abort_at.real(to, from, bytes, stream);
-}
-
 TEST_CASE("an abort at any copy of a further pause undoes that pause alone") {
   int undone = 0;
   for (const Split& split : kSplits) {
@@ -171,8 +159,7 @@ TEST_CASE("an abort at any copy of a further pause undoes that pause alone") {
       auto p = std::make_unique<ParkedProcess>();
       p->files_in_memory = p->same_files = true;
       for (const char* tag : {kCache, kWeights, "default", kWeights}) p->Allocate(200'000, tag);
-      abort_at = {&p->freezer, -1, p->driver.memcpy_dtoh_async};
-      p->driver.memcpy_dtoh_async = CountedCopy;
+      CountCopies(*p, -1);
       REQUIRE(PauseEngine(*p, split).result.ok());
       REQUIRE(ResumeTags(*p, {kWeights}).result.ok());
       Update(*p, kWeights);
