@@ -21,10 +21,11 @@ struct Member {
   std::shared_ptr<ScratchDirectory> scratch;  // null: no bytes of it go to disk
   DiskSetting disk;                           // how its files are best used
   wire::Reply prepared{};
-  wire::Reply finished{};  // of Commit or Resume
-  bool is_back = false;    // a Resume has brought in what it was about
-  bool was_out = false;    // before the transition, in part at least: an undo leaves that there
-  Bytes disk_out = 0;      // bytes that it had on disk then, and has no others of
+  bool commit_sent = false;  // there is something to undo
+  wire::Reply finished{};    // of Commit or Resume
+  bool is_back = false;      // a Resume has brought in what it was about
+  bool was_out = false;      // before the transition, in part at least: an undo leaves that there
+  Bytes disk_out = 0;        // bytes that it had on disk then, and has no others of
 };
 
 // STALE_EPOCH when a caller with a higher epoch has moved one of them. 0: the caller has none.

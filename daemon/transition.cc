@@ -100,6 +100,7 @@ std::shared_ptr<Round> Transition::StartCommit(const Eviction& eviction) {
   return Send([](const Member& m) { return !m.already; },
               [&](Member& m, const auto& r, size_t slot) {
                 const auto commit = CommitFor(m, eviction);
+                m.commit_sent = true;
                 Tell(m, ProcessState::kEvicting);
                 if (m.scratch == nullptr) {
                   m.process->Send(commit, r, slot);
@@ -226,18 +227,18 @@ absl::Status Transition::Undo(absl::Status why) {
   // First open the gates that are closed and stop what moves; then bring back whoever was already
   // through.
   const Answers aborted = AbortAll();
-  const auto is_out = [&](const Member& m) {
+  const auto is_through = [&](const Member& m) {
     const auto& answer = aborted[size_t(&m - members_.data())];
-    if (!answer || !answer->reply) return false;
+    // Without a Commit of this transition a shim would undo that of the last one, which stays.
+    if (m.already || !m.commit_sent || !answer || !answer->reply) return false;
     return IsOut(ProcessState(answer->reply->state));
   };
-  const auto resumes = Send([&](const Member& m) { return !m.already && is_out(m); },
-                            [&](Member& m, const auto& r, size_t slot) {
-                              auto resume = wire::Make<wire::Resume>();
-                              resume.undoes_pause = m.was_out ? 1 : 0;
-                              if (!m.was_out) Tell(m, ProcessState::kRestoring);
-                              m.process->Send(resume, r, slot);
-                            });
+  const auto resumes = Send(is_through, [&](Member& m, const auto& r, size_t slot) {
+    auto resume = wire::Make<wire::Resume>();
+    resume.undoes_pause = m.was_out ? 1 : 0;
+    if (!m.was_out) Tell(m, ProcessState::kRestoring);
+    m.process->Send(resume, r, slot);
+  });
   WaitWhileMoving(*resumes, limits_.stall_ms, Until::kAll);
   const Answers resumed = resumes->answers();
 

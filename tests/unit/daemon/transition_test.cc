@@ -254,6 +254,27 @@ TEST_CASE("a further pause that fails in one leaves all of a group paused in par
   }
 }
 
+TEST_CASE("a further pause that fails before anything moves takes nothing back of the last pause") {
+  Group group = Engines({300, 300, 300});
+  auto pause = group.Begin();
+  REQUIRE(pause.Prepare(kGate).ok());
+  REQUIRE(pause.Commit({{wire::Policy::kHost, {{"weights", wire::Policy::kKeep}}}, 256_MiB}).ok());
+  for (const Act fault : {Act::kRefuse, Act::kWork}) {
+    Renew(group);
+    group.shim(1).On(Type::kPrepare, fault);
+    auto further = group.Begin();
+    const bool ready = further.Prepare(kGate).ok();
+    CHECK(ready == (fault == Act::kWork));
+    if (ready) further.Abort();
+    for (size_t i = 0; i < 3; ++i) {
+      INFO("process " << i);
+      CHECK(group.shim(i).WaitFor(ProcessState::kPaused));
+      CHECK(InHbm(group, i) == 1_MiB);
+      CHECK(group.shim(i).Count(Type::kResume) == 0);
+    }
+  }
+}
+
 TEST_CASE("a further pause of some, beside the first of others, is undone for each as it was") {
   Group group = Engines();
   std::vector<Member> first;
