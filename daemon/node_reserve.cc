@@ -1,5 +1,6 @@
 // Keeping free memory of a GPU for somebody, as soon as it is his turn.
 #include <algorithm>
+#include <utility>
 
 #include "daemon/explain.h"
 #include "daemon/identity.h"
@@ -32,7 +33,8 @@ absl::StatusOr<Outcomes> NodeState::Reserve(const Caller& caller, const ReserveO
                                             Course& course) {
   if (to_.gpus.source() != "nvml") return NoFigures(to_.gpus);
   if (auto s = CheckSize(order, to_.gpus.Read()); !s.ok()) return s;
-  if (auto s = to_.reservations.CheckCount(caller.Name()); !s.ok()) return s;
+  auto asked = to_.reservations.Ask(caller.Name());
+  if (!asked.ok()) return asked.status();
   Reservation reservation{
       course.origin().id, caller.Name(), order.label, order.gpu_uuid, order.bytes, 0, order.pid, 0};
   const auto start_ticks = order.pid == 0 ? 0 : StartTicks(order.pid);
@@ -56,7 +58,7 @@ absl::StatusOr<Outcomes> NodeState::Reserve(const Caller& caller, const ReserveO
   if (!booked.ok()) return ExplainShortage(booked, needed, to_.gpus);
   if (order.ttl_ns != 0) reservation.until_ns = MonotonicNs() + order.ttl_ns;
   // While it is still booked, so that nobody finds neither of the two.
-  if (auto s = to_.reservations.Add(reservation); !s.ok()) return s;
+  to_.reservations.Add(std::move(*asked), reservation);
   Outcome outcome;
   outcome.reservation = reservation.id;
   outcome.wait_seconds = booking.waited_seconds();

@@ -43,21 +43,37 @@ std::vector<Reservation> Reservations::Live() {
   return live;
 }
 
-absl::Status Reservations::CheckCount(const std::string& owner) {
-  const auto live = Live();
-  const auto own = std::count_if(live.begin(), live.end(),
-                                 [&](const Reservation& each) { return each.owner == owner; });
-  if (size_t(own) < kMost) return absl::OkStatus();
-  return Fail(absl::StatusCode::kResourceExhausted, "TOO_MANY_RESERVATIONS",
-              Cat(owner, " has ", own, " reservations already"));
+absl::StatusOr<Reservations::Asked> Reservations::Ask(const std::string& owner) {
+  Live();
+  const MutexLock lock(mu_);
+  const size_t has = size_t(std::count_if(
+      all_.begin(), all_.end(), [&](const auto& each) { return each.second.owner == owner; }));
+  size_t& asks = asked_[owner];
+  if (has + asks >= kMost) {
+    if (asks == 0) asked_.erase(owner);
+    return Fail(absl::StatusCode::kResourceExhausted, "TOO_MANY_RESERVATIONS",
+                Cat(owner, " has ", has, " reservations already, and waits for ", asks, " more"));
+  }
+  ++asks;
+  return Asked(*this, owner);
 }
 
-absl::Status Reservations::Add(const Reservation& reservation) {
-  if (auto s = CheckCount(reservation.owner); !s.ok()) return s;
+void Reservations::Forget(const std::string& owner) {
   const MutexLock lock(mu_);
+  ForgetLocked(owner);
+}
+
+void Reservations::ForgetLocked(const std::string& owner) {
+  const auto at = asked_.find(owner);
+  if (--at->second == 0) asked_.erase(at);
+}
+
+void Reservations::Add(Asked asked, const Reservation& reservation) {
+  const MutexLock lock(mu_);
+  asked.all_ = nullptr;
+  ForgetLocked(asked.owner_);
   all_[reservation.id] = reservation;
   if (journal_ != nullptr) journal_->Reserve(reservation);
-  return absl::OkStatus();
 }
 
 absl::StatusOr<Reservation> Reservations::Find(const Caller& caller, const std::string& id) {

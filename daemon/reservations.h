@@ -5,6 +5,7 @@
 
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -21,9 +22,26 @@ class Reservations {
   // What earlier daemons have kept, in `journal`, which outlives this. Null: nothing.
   explicit Reservations(Journal* journal = nullptr);
 
-  // RESOURCE_EXHAUSTED (TOO_MANY_RESERVATIONS): the owner has 256.
-  absl::Status CheckCount(const std::string& owner) EXCLUDES(mu_);
-  absl::Status Add(const Reservation& reservation) EXCLUDES(mu_);
+  // One that is asked for and may have to wait: it counts as its owner's until it ends.
+  class Asked {
+   public:
+    Asked(Asked&& other) noexcept
+        : all_(std::exchange(other.all_, nullptr)), owner_(std::move(other.owner_)) {}
+    Asked& operator=(Asked&&) = delete;
+    ~Asked() {
+      if (all_ != nullptr) all_->Forget(owner_);
+    }
+
+   private:
+    friend class Reservations;
+    Asked(Reservations& all, std::string owner) : all_(&all), owner_(std::move(owner)) {}
+    Reservations* all_;
+    std::string owner_;
+  };
+  // RESOURCE_EXHAUSTED (TOO_MANY_RESERVATIONS): the owner has, or asks for, 256.
+  absl::StatusOr<Asked> Ask(const std::string& owner) EXCLUDES(mu_);
+  // Takes the place of what was asked for, which has the same owner.
+  void Add(Asked asked, const Reservation& reservation) EXCLUDES(mu_);
   // The caller's own, or anybody's for one who sees all. NOT_FOUND (NO_RESERVATION).
   absl::StatusOr<Reservation> Find(const Caller& caller, const std::string& id) EXCLUDES(mu_);
   absl::Status Release(const Caller& caller, const std::string& id) EXCLUDES(mu_);
@@ -37,10 +55,13 @@ class Reservations {
 
   // Those that hold; the others are forgotten. Reads /proc for those of a process.
   std::vector<Reservation> Live() EXCLUDES(mu_);
+  void Forget(const std::string& owner) EXCLUDES(mu_);
+  void ForgetLocked(const std::string& owner) REQUIRES(mu_);
 
   Journal* const journal_;
   mutable Mutex mu_;  // before Journal's; /proc is read without it
   std::map<std::string, Reservation> all_ GUARDED_BY(mu_);
+  std::map<std::string, size_t> asked_ GUARDED_BY(mu_);  // by owner; none is 0
 };
 
 }  // namespace parkade::daemon

@@ -33,12 +33,18 @@ Reservation Of(const Caller& caller, const std::string& id, Bytes bytes) {
   return reservation;
 }
 
+absl::Status Add(Reservations& all, const Reservation& reservation) {
+  auto asked = all.Ask(reservation.owner);
+  if (asked.ok()) all.Add(std::move(*asked), reservation);
+  return asked.status();
+}
+
 }  // namespace
 
 TEST_CASE("a caller sees and releases his own, one who sees all everybody's") {
   Reservations all;
-  REQUIRE(all.Add(Of(kOne, "a", 10)).ok());
-  REQUIRE(all.Add(Of(kOther, "b", 20)).ok());
+  REQUIRE(Add(all, Of(kOne, "a", 10)).ok());
+  REQUIRE(Add(all, Of(kOther, "b", 20)).ok());
   CHECK(all.Kept() == ByGpu{{"g", 30}});
   CHECK(all.List(kOne).size() == 1);
   CHECK(all.List(kRoot).size() == 2);
@@ -70,7 +76,7 @@ TEST_CASE("a reservation ends with its time, and with its process") {
   Reservation stale = Of(kOne, "stale", 1);  // the number is another process's by now
   stale.pid = child;
   stale.start_ticks = tied.start_ticks + 1;
-  for (const auto& each : {timed, tied, stale}) REQUIRE(all.Add(each).ok());
+  for (const auto& each : {timed, tied, stale}) REQUIRE(Add(all, each).ok());
   CHECK(all.Kept() == ByGpu{{"g", 15}});
   const Deadline by = Deadline::InMs(5000);
   while (all.Kept() != ByGpu{{"g", 5}} && !by.Passed()) sched_yield();
@@ -83,9 +89,34 @@ TEST_CASE("a reservation ends with its time, and with its process") {
 
 TEST_CASE("a caller has at most 256 reservations") {
   Reservations all;
-  for (int i = 0; i < 256; ++i) REQUIRE(all.Add(Of(kOne, std::to_string(i), 1)).ok());
-  CHECK(ReasonOf(all.Add(Of(kOne, "more", 1))) == "TOO_MANY_RESERVATIONS");
-  CHECK(all.Add(Of(kOther, "his", 1)).ok());
+  for (int i = 0; i < 256; ++i) REQUIRE(Add(all, Of(kOne, std::to_string(i), 1)).ok());
+  CHECK(ReasonOf(Add(all, Of(kOne, "more", 1))) == "TOO_MANY_RESERVATIONS");
+  CHECK(Add(all, Of(kOther, "his", 1)).ok());
+}
+
+TEST_CASE("what a caller waits for counts among his 256, until it ends") {
+  Reservations all;
+  std::vector<Reservations::Asked> asked;
+  for (int i = 0; i < 255; ++i) {
+    auto one = all.Ask(kOne.Name());
+    REQUIRE(one.ok());
+    asked.push_back(std::move(*one));
+  }
+  REQUIRE(Add(all, Of(kOne, "one", 1)).ok());
+  const auto refused = all.Ask(kOne.Name()).status();
+  CHECK(ReasonOf(refused) == "TOO_MANY_RESERVATIONS");
+  CHECK(MessageOf(refused).find("has 1 reservations already, and waits for 255") !=
+        std::string::npos);
+  CHECK(all.Ask(kOther.Name()).ok());
+  asked.pop_back();
+  // Its place becomes a reservation's, which makes no room.
+  all.Add(std::move(asked.back()), Of(kOne, "two", 1));
+  asked.pop_back();
+  REQUIRE(Add(all, Of(kOne, "three", 1)).ok());
+  CHECK(ReasonOf(all.Ask(kOne.Name()).status()) == "TOO_MANY_RESERVATIONS");
+  asked.clear();
+  CHECK(all.Kept() == ByGpu{{"g", 3}});
+  CHECK(all.Ask(kOne.Name()).ok());
 }
 
 TEST_CASE("the next daemon keeps what has not ended") {
@@ -97,11 +128,11 @@ TEST_CASE("the next daemon keeps what has not ended") {
   {
     Journal journal(dir.path(), "boot");
     Reservations all(&journal);
-    REQUIRE(all.Add(lasting).ok());
-    REQUIRE(all.Add(Of(kOne, "released", 1)).ok());
+    REQUIRE(Add(all, lasting).ok());
+    REQUIRE(Add(all, Of(kOne, "released", 1)).ok());
     Reservation over = Of(kOne, "over", 2);
     over.until_ns = 1;
-    REQUIRE(all.Add(over).ok());
+    REQUIRE(Add(all, over).ok());
     REQUIRE(all.Release(kOne, "released").ok());
     CHECK(all.Kept() == ByGpu{{"g", 7}});
   }
