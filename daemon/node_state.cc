@@ -194,7 +194,18 @@ absl::StatusOr<Outcomes> NodeState::Resume(const Caller& caller, const ResumeOrd
     // What runs may still hold a pool: its shim answers `already` and gives that back.
     for (Member& member : members) member.already = false;
   }
-  const Begun begun(to_.journal, OperationKind::kResume, members, course.origin(),
+  // Who is back already is not to be kept from others for as long as the rest waits for room.
+  ProcessList done;
+  std::vector<Member> moving;
+  for (const Member& member : members) {
+    if (member.already) {
+      done.push_back(member.process);
+    } else {
+      moving.push_back(member);
+    }
+  }
+  claimed->claim.GiveBack(done);
+  const Begun begun(to_.journal, OperationKind::kResume, moving, course.origin(),
                     {order.tags, order.gate});
   Movement movement(to_.gpus, claimed->processes);
   double waited_seconds = 0;
@@ -219,7 +230,9 @@ absl::StatusOr<Outcomes> NodeState::Resume(const Caller& caller, const ResumeOrd
 absl::Status NodeState::Restore(std::vector<Member>& members, const ResumeOrder& order,
                                 Course& course, double* waited_seconds) {
   ProcessList processes;
-  for (const Member& member : members) processes.push_back(member.process);
+  for (const Member& member : members) {
+    if (!member.already) processes.push_back(member.process);
+  }
   GpuAccount::Booking booking(
       to_.account, {[processes] { return ResidentOf(processes); },
                     [&members, &course] {

@@ -92,6 +92,11 @@ absl::StatusOr<Registry::Claim> Registry::Take(const ProcessList& processes) {
   return Claim(*this, processes);
 }
 
+void Registry::Claim::GiveBack(const ProcessList& processes) {
+  for (const auto& process : processes) std::erase(processes_, process);
+  registry_->Release(processes);
+}
+
 absl::Status Registry::CheckFree(const Process& process) const {
   const MutexLock lock(mu_);
   return CheckFreeLocked(process);

@@ -56,6 +56,8 @@ class Registry {
     ~Claim() {
       if (!processes_.empty()) registry_->Release(processes_);
     }
+    // Others may have these from now on; each is one of this claim's.
+    void GiveBack(const ProcessList& processes);
 
    private:
     Registry* registry_;

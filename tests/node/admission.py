@@ -203,6 +203,21 @@ def leaving(q):
     q.out_again(q.large)
 
 
+def already_back(q):
+    """Who of a selection is back already can be paused while the rest waits for room."""
+    q.client.resume(q.small.pid)
+    q.take("800M")
+    both = Call(lambda: q.client.resume(q.parkade.Selector(pids=[q.large.pid, q.small.pid]), wait_timeout=300))
+    q.waiting(q.large)
+    (paused,) = q.client.pause(q.small.pid)
+    harness.holds(not paused.already, f"the pause has moved something: {paused}")
+    q.give()
+    results = {result.pid: result for result in both.result()}
+    harness.equal((results[q.small.pid].already, results[q.large.pid].already), (True, False), "who was back already")
+    harness.equal([q.node.state(app.pid) for app in (q.small, q.large)], ["paused", "running"], "where both are")
+    q.out_again(q.large)
+
+
 def dead_process(q):
     """One whose process dies leaves the queue."""
     q.take()
@@ -226,7 +241,7 @@ def run(node):
     node.start_daemon()
     with parkade.Client(str(node.runtime)) as client:
         q = Queue(parkade, client, node)
-        for part in (order, never, priority, leaving, dead_process):
+        for part in (order, never, priority, leaving, already_back, dead_process):
             begin = time.monotonic()
             part(q)
             print(f"{part.__name__}: {time.monotonic() - begin:.1f} s", flush=True)
