@@ -50,22 +50,48 @@ absl::Status CheckFileSizeLimit(const Process& process, Bytes bytes) {
 // The choice of one base of several, which the configuration names.
 BaseChoice OneOf(const std::string& base) { return {base, BaseChoice::Source::kConfig}; }
 
-// Whether `existing` is what the choice would make, and all of it is still there.
-absl::Status CheckAll(ScratchDirectory& existing, const ScratchRules& rules,
-                      const BaseChoice& choice, int base, const FsUser& user) {
+// Whether `existing` is all there.
+absl::Status CheckAll(ScratchDirectory& existing, const ScratchRules& rules, int base,
+                      const FsUser& user) {
   if (auto s = existing.Check(base); !s.ok()) return s;
-  const auto stripes = existing.stripes();
-  if (!std::equal(stripes.begin(), stripes.end(), choice.stripes.begin(), choice.stripes.end(),
-                  [](const auto& stripe, const auto& path) { return stripe->base() == path; })) {
-    return Fail(absl::StatusCode::kFailedPrecondition, "OTHER_STRIPES",
-                Cat(existing.path(), " is striped in another way than is configured now"));
-  }
-  for (const auto& stripe : stripes) {
+  for (const auto& stripe : existing.stripes()) {
     const auto its_base = OpenBase(rules, OneOf(stripe->base()), user);
     if (!its_base.ok()) return its_base.status();
     if (auto s = stripe->Check(its_base->get()); !s.ok()) return s;
   }
   return absl::OkStatus();
+}
+
+std::vector<std::string> BasesOf(const ScratchDirectory& directory) {
+  std::vector<std::string> bases{directory.base()};
+  for (const auto& stripe : directory.stripes()) bases.push_back(stripe->base());
+  return bases;
+}
+
+std::vector<std::string> BasesOf(const BaseChoice& choice) {
+  std::vector<std::string> bases{choice.path};
+  bases.insert(bases.end(), choice.stripes.begin(), choice.stripes.end());
+  return bases;
+}
+
+// Whether `existing` is what the choice would make. Only after a good Check its stripes are known.
+absl::Status CheckStripes(const ScratchDirectory& existing, const BaseChoice& choice) {
+  if (BasesOf(existing) == BasesOf(choice)) return absl::OkStatus();
+  return Fail(absl::StatusCode::kFailedPrecondition, "OTHER_STRIPES",
+              Cat(existing.path(), " is striped in another way than is configured now"));
+}
+
+absl::Status NotWhole(const ScratchDirectory& existing) {
+  return Fail(absl::StatusCode::kFailedPrecondition, "OTHER_STRIPES",
+              Cat("files that belong to ", existing.path(), " are not where stripes are now"));
+}
+
+absl::Status InUse(const Process& process, const std::string& base, Bytes held,
+                   std::string_view why) {
+  return Fail(
+      absl::StatusCode::kFailedPrecondition, "SCRATCH_IN_USE",
+      Cat("process ", process.pid(), " has ", InUnits(held), " on disk in ", base, ": ", why),
+      {{"pid", std::to_string(process.pid())}, {"path", base}});
 }
 
 // Shares of the first base and its stripes: by the rate of writing and reading back, as far as all
@@ -92,6 +118,12 @@ DiskSetting SettingOf(const std::vector<DiskRates>& rates) {
 }
 
 }  // namespace
+
+std::vector<DiskRates> Scratch::RatesOf(const std::vector<std::string>& bases) const {
+  std::vector<DiskRates> rates;
+  for (const std::string& base : bases) rates.push_back(trials_.Of(base));
+  return rates;
+}
 
 void Scratch::Use::Keep() {
   if (replaced_ != nullptr) Discard(*replaced_);
@@ -148,48 +180,59 @@ absl::StatusOr<BaseChoice> Scratch::Choose(const Process& process,
                  {view.introduction.wanted_scratch_base, view.introduction.scratch_base_yields},
                  process.user().uid);
   const auto existing = process.scratch();
-  if (held == 0 || existing == nullptr || existing->base() == choice.path) return choice;
-  if (requested_base.empty()) return ChooseBase(rules_, existing->base(), {}, process.user().uid);
-  return Fail(absl::StatusCode::kFailedPrecondition, "SCRATCH_IN_USE",
-              Cat("process ", process.pid(), " has ", InUnits(held), " on disk in ",
-                  existing->base(), ": what else goes to disk goes there, until it is resumed"),
-              {{"pid", std::to_string(process.pid())}, {"path", existing->base()}});
+  if (held == 0) return choice;
+  if (existing == nullptr) {
+    return InUse(process, "a directory that is not known here", held, "resume it first");
+  }
+  if (requested_base.empty() || existing->base() == choice.path) {
+    return ChooseBase(rules_, existing->base(), {}, process.user().uid);
+  }
+  return InUse(process, existing->base(), held,
+               "what else goes to disk goes there, until it is resumed");
 }
 
 absl::Status Scratch::Reserve(const std::shared_ptr<Process>& process,
                               const std::string& requested_base, Bytes bytes, Use& use,
                               Bytes held) {
   if (auto s = CheckFileSizeLimit(*process, bytes); !s.ok()) return s;
+  const auto weights_of = [this](const ScratchDirectory& directory) {
+    return WeightsOf(RatesOf(BasesOf(directory)));
+  };
+  if (use.directory_ != nullptr) {
+    return use.directory_->ReserveAll(bytes, weights_of(*use.directory_));
+  }
   const FsUser user = process->user();
   const auto chosen = Choose(*process, requested_base, held);
   if (!chosen.ok()) return chosen.status();
   const BaseChoice& choice = *chosen;
-  std::vector<DiskRates> rates{trials_.Of(choice.path)};
-  for (const std::string& stripe : choice.stripes) rates.push_back(trials_.Of(stripe));
-  const std::vector<double> weights = WeightsOf(rates);
-  if (use.directory_ != nullptr) return use.directory_->ReserveAll(bytes, weights);
   auto base = OpenBase(rules_, choice, user);
   if (!base.ok()) return base.status();
 
-  use.setting_ = SettingOf(rates);
   use.try_ = [this, choice, user] { trials_.Note(choice, user); };
   auto existing = process->scratch();
   const bool stays = existing != nullptr && existing->base() == choice.path;
-  const absl::Status usable =
-      stays ? CheckAll(*existing, rules_, choice, base->get(), user) : absl::OkStatus();
+  absl::Status usable = stays ? CheckAll(*existing, rules_, base->get(), user) : absl::OkStatus();
+  if (stays && held != 0) {
+    // The shim has the files of what is out open, as they are: no others can stand beside them.
+    if (usable.ok() && existing->AllBytes() < held) usable = NotWhole(*existing);
+    if (!usable.ok()) return InUse(*process, choice.path, held, MessageOf(usable));
+  } else if (stays && usable.ok()) {
+    usable = CheckStripes(*existing, choice);
+  }
   if (!usable.ok()) {
     Log(LogLevel::kWarning, "process %d gets a new scratch directory: %s", process->pid(),
         MessageOf(usable).c_str());
   } else if (stays) {
-    if (auto s = existing->ReserveAll(bytes, weights); !s.ok()) return s;
+    if (auto s = existing->ReserveAll(bytes, weights_of(*existing)); !s.ok()) return s;
     use.process_ = process;
+    use.setting_ = SettingOf(RatesOf(BasesOf(*existing)));
     use.directory_ = std::move(existing);
     return absl::OkStatus();
   }
   auto made = Make(*process, choice, user);
   if (!made.ok()) return made.status();
   const std::shared_ptr<ScratchDirectory> directory = std::move(*made);
-  absl::Status reserved = directory->ReserveAll(bytes, weights);
+  absl::Status reserved = directory->ReserveAll(bytes, weights_of(*directory));
   if (reserved.ok() && !process->SetScratch(directory)) {
     reserved = Fail(absl::StatusCode::kUnavailable, "PROCESS_ENDED",
                     Cat("process ", process->pid(), " has ended"));
@@ -199,6 +242,7 @@ absl::Status Scratch::Reserve(const std::shared_ptr<Process>& process,
     return reserved;
   }
   use.process_ = process;
+  use.setting_ = SettingOf(RatesOf(BasesOf(*directory)));
   use.directory_ = directory;
   use.replaced_ = std::move(existing);
   use.made_ = true;

@@ -47,9 +47,9 @@ class Scratch {
 
   // Sees to it that `use` has a directory with `bytes` preallocated, in the base that the request,
   // the process or the configuration names. May be called again to add bytes. `held` of them the
-  // process has out in its directory: that stays its directory, SCRATCH_IN_USE where another base
-  // is requested. On failure nothing that this call made is left. Only for whoever has claimed the
-  // process.
+  // process has out in its directory: that stays its directory, with its own stripes, whatever is
+  // configured; SCRATCH_IN_USE where another base is requested, or it is not whole. On failure
+  // nothing that this call made is left. Only for whoever has claimed the process.
   absl::Status Reserve(const std::shared_ptr<Process>& process, const std::string& requested_base,
                        Bytes bytes, Use& use, Bytes held = 0);
 
@@ -85,6 +85,7 @@ class Scratch {
   // The base for a process of which `held` bytes are out on disk.
   absl::StatusOr<BaseChoice> Choose(const Process& process, const std::string& requested_base,
                                     Bytes held) const;
+  std::vector<DiskRates> RatesOf(const std::vector<std::string>& bases) const;
   bool MayHaveUsed(const std::string& path) EXCLUDES(mu_);
   void Remember(const std::string& base) EXCLUDES(mu_);
   std::string FileName() const { return state_dir_ + "/scratch-bases"; }

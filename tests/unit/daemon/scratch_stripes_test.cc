@@ -138,6 +138,67 @@ TEST_CASE("the next daemon finds the stripes of a directory that its process hol
   CHECK(fs::exists(others->path()));
 }
 
+TEST_CASE("what is out keeps its directory with the stripes it has, whatever is asked for since") {
+  const Bases bases;
+  for (const bool striped : {true, false}) {
+    INFO("striped first: " << striped);
+    Scratch scratch(bases.Rules(), bases.At("state"));
+    const auto process = Running();
+    const std::string first = striped ? "" : bases.At("a"), then = striped ? bases.At("a") : "";
+    Scratch::Use use;
+    REQUIRE(scratch.Reserve(process, first, 4_MiB, use).ok());
+    const auto directory = use.directory();
+    use.Keep();
+    REQUIRE(scratch.Foretell(*process, then, 6_MiB, 4_MiB).ok());
+    REQUIRE(scratch.Reserve(process, then, 6_MiB, use, 4_MiB).ok());
+    CHECK(use.directory() == directory);
+    CHECK(directory->stripes().size() == (striped ? 1 : 0));
+    CHECK(directory->AllBytes() >= 6_MiB);
+    REQUIRE(scratch.Reserve(process, then, 8_MiB, use, 4_MiB).ok());
+    CHECK(directory->AllBytes() >= 8_MiB);
+    use.GiveBack();
+    CHECK(process->scratch() == directory);
+    CHECK((bases.In("a") == 1 && bases.In("b") == (striped ? 1 : 0)));
+    // Nothing is out any more: it is made anew, as is asked for now.
+    REQUIRE(scratch.Reserve(process, then, 4_MiB, use).ok());
+    CHECK(use.directory() != directory);
+    use.Keep();
+    CHECK((bases.In("a") == 1 && bases.In("b") == (striped ? 0 : 1)));
+    REQUIRE(process->scratch()->Remove().ok());
+  }
+}
+
+TEST_CASE("nothing is made beside what is out where its files are not all there") {
+  const Bases bases;
+  Scratch scratch(bases.Rules(), bases.At("state"));
+  const auto process = Running();
+  Scratch::Use use;
+  REQUIRE(scratch.Reserve(process, "", 4_MiB, use).ok());
+  const auto directory = use.directory();
+  use.Keep();
+  ScratchRules plain = bases.Rules();
+  plain.stripe.clear();
+  {
+    // The next daemon, which is not told of the stripes.
+    REQUIRE(process->SetScratch(nullptr));
+    Scratch next(plain, bases.At("state"));
+    next.Adopt(*process, directory->path(), Fd());
+    const absl::Status refused = next.Reserve(process, "", 6_MiB, use, 4_MiB);
+    CHECK(ReasonOf(refused) == "SCRATCH_IN_USE");
+    CHECK(MetadataOf(refused)["path"] == bases.At("a"));
+    CHECK(process->scratch()->path() == directory->path());
+  }
+  REQUIRE(process->SetScratch(directory));
+  fs::remove_all(fs::path(directory->stripes()[0]->path()));
+  CHECK(ReasonOf(scratch.Reserve(process, "", 6_MiB, use, 4_MiB)) == "SCRATCH_IN_USE");
+  CHECK(process->scratch() == directory);
+  CHECK(use.directory() == nullptr);
+  CHECK((bases.In("a") == 1 && bases.In("b") == 0 && bases.In("c") == 0));
+  REQUIRE(process->SetScratch(nullptr));
+  CHECK(ReasonOf(scratch.Reserve(process, "", 6_MiB, use, 4_MiB)) == "SCRATCH_IN_USE");
+  CHECK((bases.In("a") == 1 && bases.In("b") == 0 && bases.In("c") == 0));
+}
+
 TEST_CASE("a base is tried once, in the background, and what is found is what pauses use") {
   const Bases bases;
   Scratch scratch(bases.Rules(), bases.At("state"));
