@@ -31,9 +31,10 @@ absl::Status Verification::Run() {
     processes_[i]->Send(wire::Make<wire::Verify>(), round, i);
   }
   Await(*round);
-  if (course_.cancelled()) {
+  const auto in_time = round->answers();
+  if (!round->WaitAll(Deadline::InMs(0))) {
     Stop();
-    round->WaitAll(Deadline::InMs(kStopMs));
+    round->WaitAll(Deadline::InMs(std::min(kStopMs, stall_ms_)));
   }
   absl::Status worst;
   uint64_t wrong_blocks = 0;
@@ -44,17 +45,20 @@ absl::Status Verification::Run() {
     outcome.state = processes_[i]->State();
     outcome.total_seconds = double(MonotonicNs() - begin_ns) / 1e9;
     absl::Status failed;
-    if (!answers[i]) {
-      failed = Fail(absl::StatusCode::kUnavailable, "SHIM_STALLED",
-                    Cat("process ", outcome.pid, " stopped reading its backup"),
-                    {{"pid", std::to_string(outcome.pid)}});
-    } else {
+    if (answers[i]) {
       failed = answers[i]->status;
       if (answers[i]->reply) outcome.stats = answers[i]->reply->stats;
       for (const wire::WrongBlock& wrong : round->notes(i)) {
         outcome.wrong_blocks.push_back(Read(wrong));
       }
       wrong_blocks += outcome.stats.wrong_blocks;
+    }
+    // Who answers that it was stopped was so because it had stalled.
+    const bool stopped = !in_time[i] && failed.code() == absl::StatusCode::kCancelled;
+    if (!answers[i] || stopped) {
+      failed = Fail(absl::StatusCode::kUnavailable, "SHIM_STALLED",
+                    Cat("process ", outcome.pid, " stopped reading its backup"),
+                    {{"pid", std::to_string(outcome.pid)}});
     }
     if (!failed.ok() && IsWorse(failed, worst)) worst = failed;
   }

@@ -40,9 +40,9 @@ wire::WrongBlock WrongAt(uint64_t address, bool missing) {
   return wrong;
 }
 
-bool WaitForVerify(const FakeShim& shim) {
+bool WaitForVerify(const FakeShim& shim, int count = 1) {
   for (const Deadline by = Deadline::InMs(5000); !by.Passed(); sched_yield()) {
-    if (shim.Count(wire::Type::kVerify) != 0) return true;
+    if (shim.Count(wire::Type::kVerify) >= count) return true;
   }
   return false;
 }
@@ -96,6 +96,18 @@ TEST_CASE("a wish to cancel ends the reading") {
   cancels.join();
   CHECK(ReasonOf(failed) == "CANCELLED");
   CHECK(MetadataOf(failed).at("operation") == "op-1");
+  CHECK(p.AllAre(wire::ProcessState::kPaused));
+}
+
+TEST_CASE("a reading that comes to nothing is stopped, so that it does not go on unheard") {
+  Paused p;
+  p.shim(0).HoldVerify();
+  Verification verification(p.processes, p.course, 200);
+  const absl::Status failed = verification.Run();
+  CHECK(ReasonOf(failed) == "SHIM_STALLED");
+  CHECK(MetadataOf(failed).at("pid") == "100");
+  CHECK(WaitForVerify(p.shim(0), 2));
+  CHECK(verification.outcomes()[1].stats.host_bytes == 1_MiB);
   CHECK(p.AllAre(wire::ProcessState::kPaused));
 }
 
