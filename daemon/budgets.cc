@@ -18,12 +18,21 @@ Bytes Sum(const std::map<int, Bytes>& by_pid) {
   return sum;
 }
 
-void Add(const ProcessView& view, BudgetUse& use) {
+// The most that a process can have on disk: what its directory holds. Where an earlier daemon made
+// it that is not known before it is used again, and its own word counts.
+Bytes MostOnDisk(const Process& process) {
+  const auto scratch = process.scratch();
+  if (scratch == nullptr) return 0;
+  return scratch->data() < 0 ? kMostClaimed : scratch->AllBytes();
+}
+
+void Add(const Process& process, const ProcessView& view, BudgetUse& use) {
   const wire::LedgerHeader& h = *view.ledger;
   const int pid = view.identity.pid;
   use.host[pid] = std::min(std::max<Bytes>(h.host_pool_bytes, h.host_backup_bytes), kMostClaimed);
-  use.out[pid] = std::min<Bytes>(h.disk_backup_bytes, kMostClaimed);
-  use.disk[pid] = use.out[pid] + std::min<Bytes>(h.disk_retained_bytes, kMostClaimed);
+  const Bytes most = MostOnDisk(process);
+  use.out[pid] = std::min<Bytes>(h.disk_backup_bytes, most);
+  use.disk[pid] = use.out[pid] + std::min<Bytes>(h.disk_retained_bytes, most - use.out[pid]);
 }
 
 // 0 is no limit.
@@ -84,7 +93,7 @@ std::vector<Budgets::Entry> Budgets::Look() const {
     if (!view.ledger) continue;
     for (Entry& entry : entries) {
       const std::string& job = entry.limits.job;
-      if (job.empty() || job == view.introduction.job) Add(view, entry.use);
+      if (job.empty() || job == view.introduction.job) Add(*process, view, entry.use);
     }
   }
   return entries;
@@ -98,7 +107,7 @@ Budgets::Entry Budgets::Of(const std::string& job) const {
   none.limits.job = job;
   for (const auto& process : registry_.All()) {
     const ProcessView view = process->View();
-    if (view.ledger && view.introduction.job == job) Add(view, none.use);
+    if (view.ledger && view.introduction.job == job) Add(*process, view, none.use);
   }
   return none;
 }

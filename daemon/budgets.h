@@ -16,7 +16,8 @@
 
 namespace parkade::daemon {
 
-// What the processes under one budget take now, by their own count.
+// What the processes under one budget take now, by their own count; on disks no more than their
+// directories hold.
 struct BudgetUse {
   std::map<int, Bytes> host, disk;  // by pid; pools, and files with backups that are out or kept
   std::map<int, Bytes> out;         // of the latter what is out: no pause writes over it

@@ -3,6 +3,7 @@
 
 #include "daemon/host_budget.h"
 #include "daemon/status.h"
+#include "tests/unit/daemon/scratch_parts.h"
 #include "tests/unit/daemon/test_dir.h"
 #include "tests/unit/daemon/wired_group.h"
 
@@ -11,6 +12,8 @@ namespace {
 
 using parkade::testing::FakeShimSettings;
 using parkade::testing::kToHost;
+using parkade::testing::MakeIn;
+using parkade::testing::Self;
 using parkade::testing::TestDir;
 using parkade::testing::Wired;
 using wire::Policy;
@@ -109,6 +112,31 @@ TEST_CASE("a disk budget is checked before anything moves, with what others have
   const auto refused = second.Plan({Policy::kDisk, {}}, std::span(&others, 1)).status();
   CHECK(MetadataOf(refused).at("budget") == "node");
   CHECK(MetadataOf(refused).at("used_bytes") == std::to_string(8_MiB));
+}
+
+TEST_CASE("what a process claims to have on disk counts up to what its directory holds") {
+  const TestDir dir;
+  Jobs jobs;
+  std::vector<Member> members(1);
+  members[0].process = jobs.wired[0]->process();
+  members[0].scratch = MakeIn(dir.path(), Self());
+  REQUIRE(members[0].scratch->Reserve(8_MiB).ok());
+  Transition transition(members, jobs.events, {2000, 2000, 2000});
+  REQUIRE(transition.Prepare({}).ok());
+  REQUIRE(transition.Commit({{Policy::kDisk, {}}, 256_MiB}).ok());
+  const auto on_disk = [&] { return jobs.budgets.Of("rl").use.DiskBytes(); };
+  CHECK(members[0].process->View().ledger->disk_backup_bytes == 8_MiB);
+  CHECK(on_disk() == 0);  // it has no directory
+  REQUIRE(members[0].process->SetScratch(members[0].scratch));
+  CHECK(on_disk() == 8_MiB);
+  std::shared_ptr<ScratchDirectory> small = MakeIn(dir.path(), Self());
+  REQUIRE(small->Reserve(2_MiB).ok());
+  REQUIRE(members[0].process->SetScratch(small));
+  CHECK(on_disk() == 2_MiB);
+  CHECK(jobs.budgets.Of("rl").use.out.at(100) == 2_MiB);
+  small->Join(MakeIn(dir.path(), Self()));
+  REQUIRE(small->stripes()[0]->Reserve(3_MiB).ok());
+  CHECK(on_disk() == 5_MiB);
 }
 
 TEST_CASE("what is out stays where a budget becomes smaller, and that is shown") {
