@@ -115,6 +115,13 @@ std::optional<uint64_t> StartTicks(pid_t pid) {
   return ticks;
 }
 
+bool HasEnded(pid_t pid, uint64_t start_ticks) {
+  if (const auto ticks = StartTicks(pid)) return *ticks != start_ticks;
+  // Where not even our own can be read, what is missing says nothing. Asked again, since that may
+  // have been so a moment ago.
+  return StartTicks(getpid()).has_value() && StartTicks(pid) != start_ticks;
+}
+
 std::optional<uint64_t> PidNamespace(pid_t pid) {
   struct stat s;
   if (stat(Path(pid, "ns/pid").c_str(), &s) != 0) return std::nullopt;

@@ -45,6 +45,9 @@ absl::StatusOr<Peer> PeerOf(int socket);
 std::string BootId();
 // Empty when there is no such process, or it is a zombie.
 std::optional<uint64_t> StartTicks(pid_t pid);
+// Whether the process that began then is there no more. False where that cannot be found out, as
+// without a descriptor to open anything of /proc.
+bool HasEnded(pid_t pid, uint64_t start_ticks);
 // Empty also when it may not be read.
 std::optional<uint64_t> PidNamespace(pid_t pid);
 // First 256 bytes of its command line, printable.

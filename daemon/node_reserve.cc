@@ -41,7 +41,7 @@ absl::StatusOr<Outcomes> NodeState::Reserve(const Caller& caller, const ReserveO
   if (!start_ticks) return NoProcess(order.pid);
   reservation.start_ticks = *start_ticks;
   const auto has_ended = [pid = order.pid, ticks = *start_ticks] {
-    return pid != 0 && StartTicks(pid) != ticks;
+    return pid != 0 && HasEnded(pid, ticks);
   };
   GpuAccount::Booking::Owner owner{
       [] { return ByGpu{}; },

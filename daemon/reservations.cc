@@ -11,10 +11,8 @@
 namespace parkade::daemon {
 namespace {
 
-bool Holds(const Reservation& each) {
-  if (each.until_ns != 0 && MonotonicNs() >= each.until_ns) return false;
-  return each.pid == 0 || StartTicks(each.pid) == each.start_ticks;
-}
+// As often as those that wait for memory look for it.
+constexpr uint64_t kLookNs = 20'000'000;
 
 }  // namespace
 
@@ -26,13 +24,18 @@ Reservations::Reservations(Journal* journal) : journal_(journal) {
 
 std::vector<Reservation> Reservations::Live() {
   std::vector<Reservation> live;
+  const uint64_t now_ns = MonotonicNs();
+  bool looks;
   {
     const MutexLock lock(mu_);
     for (const auto& [id, each] : all_) live.push_back(each);
+    looks = now_ns >= look_ns_;
+    if (looks) look_ns_ = now_ns + kLookNs;
   }
   std::vector<std::string> ended;
   std::erase_if(live, [&](const Reservation& each) {
-    if (Holds(each)) return false;
+    const bool over = each.until_ns != 0 && now_ns >= each.until_ns;
+    if (!over && !(looks && each.pid != 0 && HasEnded(each.pid, each.start_ticks))) return false;
     ended.push_back(each.id);
     return true;
   });

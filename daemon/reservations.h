@@ -53,7 +53,8 @@ class Reservations {
  private:
   static constexpr size_t kMost = 256;
 
-  // Those that hold; the others are forgotten. Reads /proc for those of a process.
+  // Those that hold; the others are forgotten. Reads /proc for those of a process,
+  // every 20 ms at most.
   std::vector<Reservation> Live() EXCLUDES(mu_);
   void Forget(const std::string& owner) EXCLUDES(mu_);
   void ForgetLocked(const std::string& owner) REQUIRES(mu_);
@@ -61,6 +62,7 @@ class Reservations {
   Journal* const journal_;
   mutable Mutex mu_;  // before Journal's; /proc is read without it
   std::map<std::string, Reservation> all_ GUARDED_BY(mu_);
+  uint64_t look_ns_ GUARDED_BY(mu_) = 0;                 // not before then at processes
   std::map<std::string, size_t> asked_ GUARDED_BY(mu_);  // by owner; none is 0
 };
 
