@@ -203,6 +203,24 @@ def leaving(q):
     q.out_again(q.large)
 
 
+def which_gpu(q):
+    """A refusal names the GPU that is short by what is reserved, also where another has less free."""
+    elsewhere = q.node.stepper("--buffers", 1, "--bytes", "500M", "--device", 1)
+    elsewhere.step()
+    q.client.pause(elsewhere.pid)
+    taker = q.node.stepper("--buffers", 1, "--bytes", "350M", "--device", 1, park=False)
+    here, there = q.client.get_node().gpus
+    harness.holds(there.free_bytes < here.free_bytes, f"what both have free: {here}, {there}")
+    kept = q.client.reserve(here.uuid, here.free_bytes)
+    both = q.parkade.Selector(pids=[q.small.pid, elsewhere.pid])
+    python_package.fails(q.parkade.ResourceExhausted, "GPU_MEMORY", lambda: q.client.resume(both), gpu_uuid=here.uuid, reserved_bytes=kept.bytes)
+    q.client.release(kept.id)
+    taker.finish()
+    q.client.resume(elsewhere.pid)
+    elsewhere.step()
+    elsewhere.finish()
+
+
 def already_back(q):
     """Who of a selection is back already can be paused while the rest waits for room."""
     q.client.resume(q.small.pid)
@@ -241,7 +259,7 @@ def run(node):
     node.start_daemon()
     with parkade.Client(str(node.runtime)) as client:
         q = Queue(parkade, client, node)
-        for part in (order, never, priority, leaving, already_back, dead_process):
+        for part in (order, never, priority, leaving, which_gpu, already_back, dead_process):
             begin = time.monotonic()
             part(q)
             print(f"{part.__name__}: {time.monotonic() - begin:.1f} s", flush=True)

@@ -238,6 +238,22 @@ def handoffs(node, app):
     other.finish()
 
 
+def handoff_of_the_rest(node, app):
+    """What is out already makes no room, and takes none of what leaves either."""
+    other = node.stepper("--buffers", 1, "--bytes", "30M")
+    other.step()
+    node.expect(0, "pause", other.pid)
+    node.expect(0, "pause", app.pid, "--tags", "kv_cache")
+    taker = node.stepper("--buffers", 1, "--bytes", str(node.gpu_free() - (40 << 20)), park=False)
+    node.expect(0, "handoff", "--out", app.pid, "--tags", "weights", "--in", other.pid)
+    harness.equal(places(node, app), {"weights": "host", "kv_cache": "host", "activations": "gpu"}, "places after it")
+    other.step()
+    taker.finish()
+    node.expect(0, "resume", app.pid)
+    everything(app)
+    other.finish()
+
+
 def within_budget(node, app):
     """What is out on disk counts when more is to go there."""
     node.expect(0, "budget", "--disk", str(CACHE + (8 << 20)))
@@ -276,6 +292,8 @@ def run(node):
         without_room(node, app)
     next_daemon(node, app)
     handoffs(node, app)
+    if not harness.ON_CARD:
+        handoff_of_the_rest(node, app)
     within_budget(node, app)
     killed(node, app)
 

@@ -2,6 +2,7 @@
 #include "daemon/budgets.h"
 
 #include "daemon/host_budget.h"
+#include "daemon/host_reclaim.h"
 #include "daemon/status.h"
 #include "tests/unit/daemon/scratch_parts.h"
 #include "tests/unit/daemon/test_dir.h"
@@ -112,6 +113,18 @@ TEST_CASE("a disk budget is checked before anything moves, with what others have
   const auto refused = second.Plan({Policy::kDisk, {}}, std::span(&others, 1)).status();
   CHECK(MetadataOf(refused).at("budget") == "node");
   CHECK(MetadataOf(refused).at("used_bytes") == std::to_string(8_MiB));
+}
+
+TEST_CASE("host memory that is kept is asked for, also of who is paused in part") {
+  Jobs jobs;
+  jobs.Pause(0);
+  ProcessList asked;
+  CHECK_FALSE(ReclaimHostMemory(jobs.registry, asked));  // its backup is all it has
+  jobs.wired[0]->shim().KeepHost(4_MiB);
+  CHECK(ReclaimHostMemory(jobs.registry, asked));
+  CHECK(jobs.wired[0]->shim().Count(wire::Type::kReleaseHost) == 1);
+  CHECK(asked == ProcessList{jobs.wired[0]->process()});
+  CHECK_FALSE(ReclaimHostMemory(jobs.registry, asked));
 }
 
 TEST_CASE("what a process claims to have on disk counts up to what its directory holds") {

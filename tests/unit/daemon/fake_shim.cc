@@ -49,7 +49,8 @@ void FakeShim::WriteHeader() {
   h.record_bytes = sizeof(wire::LedgerRecord);
   h.capacity = h.used_slots = h.allocations = settings_.allocations.size();
   h.state = state_.load();
-  h.host_backup_bytes = h.host_pool_bytes = host_bytes_;
+  h.host_backup_bytes = host_bytes_;
+  h.host_pool_bytes = host_bytes_ + kept_host_;
   h.disk_backup_bytes = disk_bytes_;
   h.epoch = epoch_;
   h.gate_mode = gate_mode_;
@@ -149,6 +150,11 @@ void FakeShim::On(wire::Type type, Act act, int after) {
 
 void FakeShim::SetShifted(int64_t bytes) {
   shifted_ = bytes;
+  WriteHeader();
+}
+
+void FakeShim::KeepHost(Bytes bytes) {
+  kept_host_ = bytes;
   WriteHeader();
 }
 

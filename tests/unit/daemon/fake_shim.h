@@ -71,6 +71,8 @@ class FakeShim {
   // What a Verify finds, before it is served; and whether it takes until something else comes.
   void SetWrong(std::vector<wire::WrongBlock> wrong) { wrong_ = std::move(wrong); }
   void HoldVerify() { holds_verify_ = true; }
+  // Pinned host memory that its ledger says it keeps beside backups.
+  void KeepHost(Bytes bytes);
   // Adds to what Prepare says that it would evict, as slack the ledger does not list.
   void AddUnlisted(Bytes bytes) { unlisted_ = bytes; }
 
@@ -134,6 +136,7 @@ class FakeShim {
   std::atomic<uint32_t> state_{uint32_t(wire::ProcessState::kRunning)};
   std::atomic<Bytes> unlisted_{0};
   std::atomic<Bytes> warm_bytes_{0};
+  std::atomic<Bytes> kept_host_{0};
   Bytes host_bytes_ = 0, disk_bytes_ = 0;
   std::vector<wire::Place> places_;  // by allocation
   std::vector<bool> moved_;          // likewise, by the last Commit

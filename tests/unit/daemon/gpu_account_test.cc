@@ -154,6 +154,22 @@ TEST_CASE("waiting ends with the deadline, with the process, and with the daemon
   a.booking.AwaitChange(Soon());  // returns
 }
 
+TEST_CASE("who looks for the last time looks again where something changed meanwhile") {
+  Bytes free = 10;
+  GpuAccount* account = nullptr;
+  GpuAccount changing([&](const auto&) {
+    const ByGpu answer{{"g", free}};
+    if (free == 10) {
+      free = 100;
+      account->Changed();
+    }
+    return answer;
+  });
+  account = &changing;
+  Resume a(changing);
+  CHECK(a.booking.Book({{"g", 50}}, kNow).ok());
+}
+
 TEST_CASE("what is promised to a handoff nobody else sets out for, waiting or not") {
   Gpu gpu(50);
   GpuAccount account(gpu.Asked());

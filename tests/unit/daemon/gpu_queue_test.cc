@@ -218,6 +218,17 @@ TEST_CASE("what is reserved nobody gets, at the end of his time neither") {
   CHECK(waits.Has());
 }
 
+TEST_CASE("the GPU that a refusal names is the one that is short, not the one with less free") {
+  Gpus gpus;
+  gpus.g = 100;
+  gpus.reserved = 70;
+  gpus.h = 10;
+  Request both(gpus, {{"g", 40}, {"h", 10}}, 0, 0);
+  REQUIRE(both.Ends());
+  CHECK(MetadataOf(*both.status()).at("gpu_uuid") == "g");
+  CHECK(MetadataOf(*both.status()).at("reserved_bytes") == "70");
+}
+
 TEST_CASE("who keeps memory for later must have it beside what resumes have booked") {
   Gpus gpus;
   gpus.g = 100;
