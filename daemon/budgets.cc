@@ -9,9 +9,6 @@
 namespace parkade::daemon {
 namespace {
 
-// A ledger is its process's own claim; 2^56 is beyond every memory and disk.
-constexpr Bytes kMostClaimed = Bytes(1) << 56;
-
 Bytes Sum(const std::map<int, Bytes>& by_pid) {
   Bytes sum = 0;
   for (const auto& [pid, bytes] : by_pid) sum += bytes;

@@ -81,16 +81,23 @@ std::optional<Course::Progress> Course::progress() const {
     since_ns = moves_since_ns_;
   }
   Progress sum;
-  for (const Party& party : parties) {
+  for (Party& party : parties) {
     const ProcessView view = party.process->View();
     // Until it has begun, the figures there are those of the transition before.
     const bool moves = view.ledger && view.ledger->op_id != 0;
     const bool has_moved = view.ledger && IsOut(view.state) != party.was_out;
-    if (!moves && !has_moved) continue;
-    // A hostile ledger may claim any size; 2^56 is beyond every address.
-    const Bytes total = std::min<Bytes>(view.ledger->to_move_bytes, Bytes(1) << 56);
-    sum.total += total;
-    sum.done += std::min<Bytes>(view.ledger->moved_bytes, total);
+    if (moves || has_moved) {
+      party.total = std::min<Bytes>(view.ledger->to_move_bytes, kMostClaimed);
+      party.done = std::min<Bytes>(view.ledger->moved_bytes, party.total);
+    } else {
+      party.done = party.total;  // it has come to its end since it was seen
+    }
+    sum.total += party.total;
+    sum.done += party.done;
+  }
+  {
+    const MutexLock lock(mu_);
+    if (!parties_.empty()) parties_ = std::move(parties);
   }
   const double seconds = double(MonotonicNs() - since_ns) / 1e9;
   if (seconds > 0) sum.bytes_per_second = double(sum.done) / seconds;

@@ -73,7 +73,8 @@ class Course {
  private:
   struct Party {
     std::shared_ptr<Process> process;
-    bool was_out = false;  // before this operation
+    bool was_out = false;       // before this operation
+    Bytes done = 0, total = 0;  // when somebody saw it move last
   };
 
   const Origin origin_;
@@ -85,7 +86,7 @@ class Course {
   std::vector<int> pids_ GUARDED_BY(mu_);
   std::vector<GpuWait> waits_ GUARDED_BY(mu_);
   Outcomes report_ GUARDED_BY(mu_);
-  std::vector<Party> parties_ GUARDED_BY(mu_);
+  mutable std::vector<Party> parties_ GUARDED_BY(mu_);
   uint64_t moves_since_ns_ GUARDED_BY(mu_) = 0;
 };
 

@@ -2,6 +2,7 @@
 // not set out for the same bytes, and those that wait for it get it in their order.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <map>
 #include <memory>
@@ -89,6 +90,11 @@ class GpuAccount {
     Bytes ahead = 0;
     bool HasFor(Bytes bytes) const {
       return free && *free >= booked + reserved && *free - booked - reserved >= bytes;
+    }
+    // Beside those ahead too, where `leaving` comes free for whoever asks: others have a right to
+    // what is free now, not to that.
+    bool HasFor(Bytes bytes, Bytes leaving) const {
+      return free && *free + leaving >= bytes + std::min(*free, booked + reserved + ahead);
     }
   };
   Room RoomOn(const std::string& uuid, int32_t priority = 0) const EXCLUDES(mu_);

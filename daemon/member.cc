@@ -50,8 +50,7 @@ absl::StatusOr<std::vector<Member>> MembersFor(const ProcessList& processes, con
     member.process = process;
     member.was_out = IsOut(view.state);
     if (member.was_out && view.ledger) {
-      // A claim like any other: more than the address space holds is no figure.
-      member.disk_out = std::min<Bytes>(view.ledger->disk_backup_bytes, Bytes(1) << 56);
+      member.disk_out = std::min<Bytes>(view.ledger->disk_backup_bytes, kMostClaimed);
     }
     // A shim that has nothing to do is still to hear of a caller who makes others stale.
     const bool new_epoch = view.connected && view.ledger && epoch > view.ledger->epoch;
@@ -97,20 +96,22 @@ GpuAccount::ByGpu Lacking(const std::vector<Member>& members,
       const bool wanted =
           tags.empty() || std::find(tags.begin(), tags.end(), ReadText(r.tag)) != tags.end();
       // Also while it moves, as it seems to when a backup is read.
-      if (wire::Place(r.place) != wire::Place::kGpu && wanted && header.devices[r.device].used != 0)
-        mine[GpuUuid(header.devices[r.device].uuid)] += r.bytes;
+      if (wire::Place(r.place) == wire::Place::kGpu || !wanted ||
+          header.devices[r.device].used == 0)
+        continue;
+      Bytes& bytes = mine[GpuUuid(header.devices[r.device].uuid)];
+      bytes = std::min(bytes + std::min<Bytes>(r.bytes, kMostClaimed), kMostClaimed);
     }
     const wire::Reply& reply = member.finished;
     const bool named = reply.device >= 0 && size_t(reply.device) < wire::kMaxDevices;
     if (reply.code != 0 && named && header.devices[reply.device].used != 0) {
       Bytes& bytes = mine[GpuUuid(header.devices[reply.device].uuid)];
-      bytes = std::max(bytes, reply.stats.needed_bytes);
+      bytes = std::max(bytes, std::min<Bytes>(reply.stats.needed_bytes, kMostClaimed));
     }
     for (size_t i = 0; tags.empty() && i < wire::kMaxDevices; ++i) {
       if (header.devices[i].used == 0 || header.out_bytes[i] == 0) continue;
       Bytes& bytes = mine[GpuUuid(header.devices[i].uuid)];
-      // A hostile ledger may claim any size; 2^56 is beyond every address.
-      bytes = std::max(bytes, std::min<Bytes>(header.out_bytes[i], Bytes(1) << 56));
+      bytes = std::max(bytes, std::min<Bytes>(header.out_bytes[i], kMostClaimed));
     }
     for (const auto& [uuid, bytes] : mine) lacking[uuid] += bytes;
   }

@@ -49,8 +49,9 @@ GpuAccount::ByGpu Leaving(const std::vector<Member>& members, const Policies& po
     }
     for (size_t i = 0; i < wire::kMaxDevices; ++i) {
       const wire::LedgerDevice& device = ledger->header.devices[i];
-      if (device.used == 0 || device.resident_bytes <= kept[i]) continue;
-      leaving[GpuUuid(device.uuid)] += device.resident_bytes - kept[i];
+      const Bytes resident = std::min<Bytes>(device.resident_bytes, kMostClaimed);
+      if (device.used != 0 && resident > kept[i])
+        leaving[GpuUuid(device.uuid)] += resident - kept[i];
     }
   }
   return leaving;
@@ -91,13 +92,10 @@ absl::Status NodeState::CheckFit(const Sides& sides, const HandoffOrder& order) 
   const GpuAccount::ByGpu needed = Lacking(sides.in);
   GpuAccount::ByGpu leaving = Leaving(sides.out, order.outgoing.policies);
   for (const auto& [uuid, bytes] : needed) {
-    const GpuAccount::Room room = to_.account.RoomOn(uuid, order.incoming.priority);
-    const Bytes free = room.free.value_or(0);
-    // Who takes no more than what leaves takes nobody's turn. And more than what is free now nobody
-    // else has a right to.
-    const Bytes ahead = bytes > leaving[uuid] ? room.ahead : 0;
-    const Bytes kept = std::min(free, room.reserved + ahead);
-    if (!room.free || free + leaving[uuid] >= bytes + room.booked + kept) continue;
+    GpuAccount::Room room = to_.account.RoomOn(uuid, order.incoming.priority);
+    // Who takes no more than what leaves takes nobody's turn.
+    if (bytes <= leaving[uuid]) room.ahead = 0;
+    if (!room.free || room.HasFor(bytes, leaving[uuid])) continue;
     const absl::Status failed = Fail(absl::StatusCode::kResourceExhausted, "GPU_MEMORY",
                                      Cat("who comes in does not fit: ", InUnits(leaving[uuid]),
                                          " would be given back; ", "nothing has moved"));
@@ -105,7 +103,7 @@ absl::Status NodeState::CheckFit(const Sides& sides, const HandoffOrder& order) 
                     {{"leaving_bytes", std::to_string(leaving[uuid])},
                      {"booked_bytes", std::to_string(room.booked)},
                      {"reserved_bytes", std::to_string(room.reserved)},
-                     {"ahead_bytes", std::to_string(ahead)}});
+                     {"ahead_bytes", std::to_string(room.ahead)}});
   }
   return absl::OkStatus();
 }

@@ -15,7 +15,8 @@ absl::Status CheckSize(const ReserveOrder& order, const std::vector<GpuView>& gp
   const auto gpu = std::find_if(gpus.begin(), gpus.end(),
                                 [&](const GpuView& g) { return g.uuid == order.gpu_uuid; });
   if (gpu == gpus.end()) return NoGpu(order.gpu_uuid);
-  if (order.bytes <= gpu->total) return absl::OkStatus();
+  // 0: the driver does not say.
+  if (gpu->total == 0 || order.bytes <= gpu->total) return absl::OkStatus();
   return Fail(absl::StatusCode::kInvalidArgument, "BAD_SIZE",
               Cat(InUnits(order.bytes), " are more than ", order.gpu_uuid, " has, which is ",
                   InUnits(gpu->total)),

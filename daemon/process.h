@@ -9,6 +9,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "common/bytes.h"
 #include "common/fd.h"
 #include "common/mutex.h"
 #include "daemon/identity.h"
@@ -23,6 +24,10 @@ namespace parkade::daemon {
 inline bool IsOut(wire::ProcessState state) {
   return state == wire::ProcessState::kPaused || state == wire::ProcessState::kPartlyMoved;
 }
+
+// Figures of a ledger and a reply are their process's own claims: more than this, which is beyond
+// every address, counts as this.
+constexpr Bytes kMostClaimed = Bytes(1) << 56;
 
 // What a Hello said about the process, made printable; its own word, of no weight beyond itself.
 struct Introduction {

@@ -77,6 +77,8 @@ void Write(const OperationView& in, v1::Operation* out) {
   WriteTime(in.ended_ns, out->mutable_end_time());
   if (in.answer->ok()) {
     out->set_state(v1::Operation::STATE_DONE);
+    // What was reserved is no process: GetNode has it.
+    if (in.kind == OperationKind::kReserve) return;
     for (const Outcome& outcome : **in.answer) Write(outcome, out->add_results());
     return;
   }

@@ -45,13 +45,14 @@ absl::StatusOr<ReserveOrder> Read(const v1::ReserveRequest& in) {
   if (!wait.ok()) return wait.status();
   if (in.label().size() > kLongestLabel || Printable(in.label()) != in.label()) {
     return Fail(absl::StatusCode::kInvalidArgument, "BAD_REQUEST",
-                Cat("a label has at most ", kLongestLabel, " printable characters"));
+                Cat("a label has at most ", kLongestLabel, " bytes, all printable"));
   }
   if (in.pid() < 0) {
     return Fail(absl::StatusCode::kNotFound, "NO_PROCESS", Cat("there is no process ", in.pid()),
                 {{"pid", std::to_string(in.pid())}});
   }
-  return ReserveOrder{in.gpu_uuid(), in.bytes(), in.label(), *ttl, in.pid(), *wait, in.priority()};
+  return ReserveOrder{
+      in.gpu_uuid(), in.bytes(), in.label(), *ttl, in.pid(), *wait, ReadPriority(in.priority())};
 }
 
 void Write(const Reservation& in, v1::Reservation* out) {

@@ -144,7 +144,7 @@ absl::StatusOr<ResumeOrder> Read(const v1::ResumeRequest& in, const Asker& asker
   if (auto s = ReadChoice(in.gate_mode(), wire::IsGateMode, "gate mode", &out.gate); !s.ok()) {
     return s;
   }
-  out.priority = in.priority();
+  out.priority = ReadPriority(in.priority());
   return out;
 }
 

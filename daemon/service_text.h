@@ -35,6 +35,8 @@ absl::StatusOr<ReserveOrder> Read(const v1::ReserveRequest& in);
 absl::StatusOr<HandoffOrder> Read(const v1::HandoffRequest& in, const Asker& asker);
 // BAD_SIZE when it is negative or a year and more; `name` is the field's.
 absl::StatusOr<uint64_t> ReadNs(const google::protobuf::Duration& in, std::string_view name);
+// The highest is kept for what an earlier daemon has interrupted.
+constexpr int32_t ReadPriority(int32_t in) { return in < INT32_MAX ? in : INT32_MAX - 1; }
 // Of this owner. INVALID_ARGUMENT (BAD_SELECTOR) for one that names a group.
 absl::StatusOr<Group> Read(const v1::Group& in, const std::string& owner);
 

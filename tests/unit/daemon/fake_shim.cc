@@ -52,6 +52,9 @@ void FakeShim::WriteHeader() {
   h.host_backup_bytes = host_bytes_;
   h.host_pool_bytes = host_bytes_ + kept_host_;
   h.disk_backup_bytes = disk_bytes_;
+  h.op_id = moving_op_;
+  h.moved_bytes = moved_bytes_;
+  h.to_move_bytes = to_move_;
   h.epoch = epoch_;
   h.gate_mode = gate_mode_;
   memcpy(h.devices[0].uuid, kUuid, sizeof kUuid);
@@ -155,6 +158,13 @@ void FakeShim::SetShifted(int64_t bytes) {
 
 void FakeShim::KeepHost(Bytes bytes) {
   kept_host_ = bytes;
+  WriteHeader();
+}
+
+void FakeShim::SetMoving(uint64_t op_id, Bytes moved, Bytes total) {
+  moving_op_ = op_id;
+  moved_bytes_ = moved;
+  to_move_ = total;
   WriteHeader();
 }
 

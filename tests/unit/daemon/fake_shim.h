@@ -71,6 +71,8 @@ class FakeShim {
   // What a Verify finds, before it is served; and whether it takes until something else comes.
   void SetWrong(std::vector<wire::WrongBlock> wrong) { wrong_ = std::move(wrong); }
   void HoldVerify() { holds_verify_ = true; }
+  // What its ledger says of bytes under way; no op_id: nothing is.
+  void SetMoving(uint64_t op_id, Bytes moved, Bytes total);
   // Pinned host memory that its ledger says it keeps beside backups.
   void KeepHost(Bytes bytes);
   // Adds to what Prepare says that it would evict, as slack the ledger does not list.
@@ -137,6 +139,8 @@ class FakeShim {
   std::atomic<Bytes> unlisted_{0};
   std::atomic<Bytes> warm_bytes_{0};
   std::atomic<Bytes> kept_host_{0};
+  std::atomic<uint64_t> moving_op_{0};
+  std::atomic<Bytes> moved_bytes_{0}, to_move_{0};
   Bytes host_bytes_ = 0, disk_bytes_ = 0;
   std::vector<wire::Place> places_;  // by allocation
   std::vector<bool> moved_;          // likewise, by the last Commit

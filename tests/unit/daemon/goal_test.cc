@@ -124,6 +124,20 @@ TEST_CASE("what a resume of tags lacks is theirs alone") {
   CHECK(Lacking(engines.members) == GpuAccount::ByGpu{{kUuid, 6_MiB}});
 }
 
+TEST_CASE("what a process claims to lack is bounded, however much it claims") {
+  testing::WiredGroup hostile({2000, 2000, 2000},
+                              {{Bytes(1) << 63, "kv_cache"}, {Bytes(1) << 63, "kv_cache"}});
+  auto pause = hostile.Begin();
+  REQUIRE(pause.Prepare({}).ok());
+  REQUIRE(pause.Commit({{Policy::kKeep, {{"kv_cache", Policy::kDiscard}}}, 256_MiB}).ok());
+  std::vector<Member> one;
+  one.emplace_back().process = hostile.members[0].process;
+  CHECK(Lacking(one) == GpuAccount::ByGpu{{kUuid, kMostClaimed}});
+  one[0].finished.code = 1;
+  one[0].finished.stats.needed_bytes = UINT64_MAX;
+  CHECK(Lacking(one) == GpuAccount::ByGpu{{kUuid, kMostClaimed}});
+}
+
 TEST_CASE("members of a process that is paused in part know what it has on disk") {
   Engines engines;
   engines.Pause({{Policy::kHost, {}}, 256_MiB});

@@ -170,6 +170,18 @@ TEST_CASE("who looks for the last time looks again where something changed meanw
   CHECK(a.booking.Book({{"g", 50}}, kNow).ok());
 }
 
+TEST_CASE("what others have booked beyond what is free takes nothing of what leaves") {
+  GpuAccount::Room room{.free = 50, .booked = 100, .reserved = 0, .ahead = 0};
+  CHECK_FALSE(room.HasFor(1));
+  CHECK(room.HasFor(60, 60));
+  CHECK_FALSE(room.HasFor(61, 60));
+  room = {.free = 50, .booked = 10, .reserved = 20, .ahead = 5};
+  CHECK(room.HasFor(75, 60));
+  CHECK_FALSE(room.HasFor(76, 60));
+  room.free.reset();
+  CHECK_FALSE(room.HasFor(0, 60));
+}
+
 TEST_CASE("what is promised to a handoff nobody else sets out for, waiting or not") {
   Gpu gpu(50);
   GpuAccount account(gpu.Asked());

@@ -91,6 +91,32 @@ TEST_CASE("what a request says of gates, epochs and waiting arrives") {
   CHECK(Parse(v1::ResumeRequest())->wait_timeout_ns == 0);
 }
 
+TEST_CASE("no request goes before what an earlier daemon has interrupted") {
+  for (const int32_t priority : {INT32_MAX, INT32_MAX - 1}) {
+    v1::ResumeRequest resume;
+    resume.set_priority(priority);
+    CHECK(Parse(resume)->priority == INT32_MAX - 1);
+    v1::ReserveRequest reserve;
+    reserve.set_bytes(1);
+    reserve.set_priority(priority);
+    CHECK(Read(reserve)->priority == INT32_MAX - 1);
+  }
+}
+
+TEST_CASE("a reserve that is done has no result of a process") {
+  OperationView view;
+  Outcome kept;
+  kept.reservation = "id";
+  view.answer = Outcomes{kept};
+  for (const auto kind : {OperationKind::kReserve, OperationKind::kResume}) {
+    view.kind = kind;
+    v1::Operation out;
+    Write(view, &out);
+    CHECK(out.state() == v1::Operation::STATE_DONE);
+    CHECK(out.results_size() == (kind == OperationKind::kReserve ? 0 : 1));
+  }
+}
+
 TEST_CASE("the tags of a resume keep their order, and its gate is open unless it says otherwise") {
   v1::ResumeRequest in;
   CHECK(Parse(in)->tags.empty());

@@ -111,6 +111,19 @@ TEST_CASE("a reading that comes to nothing is stopped, so that it does not go on
   CHECK(p.AllAre(wire::ProcessState::kPaused));
 }
 
+TEST_CASE("the progress of a reading does not run backwards when one of several has read all") {
+  Paused p;
+  p.course.Concerns(p.processes);
+  p.course.Moves();
+  p.shim(0).SetMoving(7, 30, 100);
+  p.shim(1).SetMoving(8, 10, 50);
+  CHECK((p.course.progress()->done == 40 && p.course.progress()->total == 150));
+  p.shim(0).SetMoving(0, 100, 100);
+  CHECK((p.course.progress()->done == 110 && p.course.progress()->total == 150));
+  p.shim(1).SetMoving(0, 50, 50);
+  CHECK((p.course.progress()->done == 150 && p.course.progress()->total == 150));
+}
+
 TEST_CASE("a resume in the middle wins") {
   Paused p;
   p.shim(0).HoldVerify();
