@@ -57,11 +57,17 @@ int Print(const Budgets& budgets, const Context& context) {
 int Budget(const BudgetOptions& options, const Context& context) {
   Client client(context.globals);
   if (options.host.empty() && options.disk.empty()) {
-    if (!options.job.empty()) {
-      return context.Fail("budget", UsageError("say what it is: --host SIZE or --disk SIZE"));
-    }
     const auto node = client.GetNode();
-    return node.ok() ? Print(node->budgets(), context) : context.Fail("budget", node.status());
+    if (!node.ok()) return context.Fail("budget", node.status());
+    if (options.job.empty()) return Print(node->budgets(), context);
+    Budgets of_job;
+    for (const v1::Budget& budget : node->budgets()) {
+      if (budget.job() == options.job) *of_job.Add() = budget;
+    }
+    if (!of_job.empty()) return Print(of_job, context);
+    return context.Fail("budget",
+                        MakeStatus(absl::StatusCode::kNotFound,
+                                   absl::StrCat("the job ", options.job, " has none"), ""));
   }
   v1::SetBudgetRequest request;
   request.set_job(options.job);

@@ -26,6 +26,7 @@ struct HandoffOptions {
   LeavingOptions leaving;
   std::string overlap;
   bool release_host = false;
+  int32_t priority = 0;
   TransitionOptions shared;
 };
 
@@ -60,6 +61,7 @@ absl::StatusOr<v1::HandoffRequest> MakeRequest(const HandoffOptions& options,
   if (auto s = AddTagPolicies(options.tag_policies, *out.mutable_tag_policies()); !s.ok()) return s;
   if (auto s = FillIn(options.leaving, context, out); !s.ok()) return s;
   request.mutable_incoming()->set_release_host(options.release_host);
+  request.mutable_incoming()->set_priority(options.priority);
   if (!options.overlap.empty()) {
     request.set_overlap(options.overlap == "gpu"       ? v1::OVERLAP_GPU
                         : options.overlap == "ordered" ? v1::OVERLAP_ORDERED
@@ -111,6 +113,7 @@ void AddHandoff(CLI::App& app, Context& context) {
       ->type_name("WHERE");
   verb->add_flag("--release-host", options->release_host,
                  "Who came in gives its pinned host memory back afterwards");
+  AddPriority(*verb, options->priority);
   AddTransitionOptions(*verb, options->shared);
   verb->callback([&context, options] {
     context.verb = [&context, options] { return Handoff(*options, context); };

@@ -17,7 +17,8 @@ T = TypeVar("T")
 
 
 class AsyncClient:
-    """As Client, which see. A call that is cancelled on this side goes on in the daemon."""
+    """As Client, which see. A call that is cancelled on this side goes on in the daemon, but
+    for one that waits its turn for GPU memory: that leaves the queue."""
 
     def __init__(
         self,

@@ -84,7 +84,7 @@ def of_node(p, client, node, first, second):
 
 def refusals(p, client, node):
     python_package.fails(p.InvalidArgument, "BAD_REQUEST", lambda: client.set_budget(job="x" * 64, host_bytes=1))
-    node.expect(2, "budget", "--job", "rl")
+    node.expect(3, "budget", "--job", "rl")
     node.expect(2, "budget", "--host", "much")
     for i in range(256):
         client.set_budget(job=f"job-{i}", host_bytes=1)

@@ -30,29 +30,12 @@ v1::Forecast Foretold() {
 TEST_CASE("handoff says who goes out and who comes in, by group or by PID") {
   FakeControl daemon;
   daemon.handoff_answer.add_results()->set_pid(4711);
-  const Outcome o = RunCli({"handoff",
-                            "--out",
-                            "rollout",
-                            "--in",
-                            "4712,4713",
-                            "--policy",
-                            "disk",
-                            "--tag-policy",
-                            "kv_cache=discard",
-                            "--tags",
-                            "weights",
-                            "--overlap",
-                            "ordered",
-                            "--release-host",
-                            "--epoch",
-                            "7",
-                            "--request-id",
-                            "step",
-                            "--drain-timeout",
-                            "3s",
-                            "--scratch-dir",
-                            "/scratch",
-                            daemon.flag()});
+  const Outcome o = RunCli(
+      {"handoff",      "--out",          "rollout",          "--in",   "4712,4713",     "--policy",
+       "disk",         "--tag-policy",   "kv_cache=discard", "--tags", "weights",       "--overlap",
+       "ordered",      "--release-host", "--priority",       "3",      "--epoch",       "7",
+       "--request-id", "step",           "--drain-timeout",  "3s",     "--scratch-dir", "/scratch",
+       daemon.flag()});
   CHECK(o.exit_code == 0);
   CHECK(o.out.find("4711") != std::string::npos);
   const v1::HandoffRequest& request = daemon.handoff_request;
@@ -65,6 +48,7 @@ TEST_CASE("handoff says who goes out and who comes in, by group or by PID") {
   REQUIRE(request.incoming().selector().pids_size() == 2);
   CHECK(request.incoming().selector().pids(1) == 4713);
   CHECK(request.incoming().release_host());
+  CHECK(request.incoming().priority() == 3);
   CHECK(request.overlap() == v1::OVERLAP_ORDERED);
   CHECK(request.epoch() == 7);
   CHECK(request.request_id() == "step");

@@ -156,7 +156,12 @@ TEST_CASE("budget shows all, sets what is named, and says what is over") {
   CHECK_FALSE(daemon.budget_request.has_disk_bytes());
   CHECK(RunCli({"budget", "--disk", "2TiB", daemon.flag()}).exit_code == 0);
   CHECK(daemon.budget_request.disk_bytes() == 2048_GiB);
-  CHECK(RunCli({"budget", "--job", "rl", daemon.flag()}).exit_code == 2);
+  const Outcome one = RunCli({"budget", "--job", "rl", daemon.flag()});
+  CHECK(one.exit_code == 0);
+  CHECK(one.out ==
+        "BUDGET  HOST  USED      DISK      USED  STATE\n"
+        "job rl     -     0  1.00 GiB  2.00 GiB  over\n");
+  CHECK(RunCli({"budget", "--job", "other", daemon.flag()}).exit_code == 3);
   CHECK(RunCli({"budget", "--host", "much", daemon.flag()}).exit_code == 2);
 }
 
