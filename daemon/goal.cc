@@ -19,11 +19,11 @@ bool GateIs(const ProcessView& view, GateMode mode) {
   return view.ledger && view.ledger->gate_mode == uint64_t(mode);
 }
 
+}  // namespace
+
 bool IsNamed(const wire::LedgerRecord& record, const std::vector<std::string>& tags) {
   return std::find(tags.begin(), tags.end(), ReadText(record.tag)) != tags.end();
 }
-
-}  // namespace
 
 bool IsAway(const wire::LedgerRecord& record) {
   const auto place = wire::Place(record.place);

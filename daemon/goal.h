@@ -5,6 +5,7 @@
 #include <functional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "daemon/orders.h"
@@ -23,6 +24,9 @@ AtGoal ResumedBy(const ResumeOrder& order);
 
 // Bytes of an allocation are neither in HBM nor on their way.
 bool IsAway(const wire::LedgerRecord& record);
+
+// Its tag is one of these.
+bool IsNamed(const wire::LedgerRecord& record, const std::vector<std::string>& tags);
 
 // Of a resume of tags: UNKNOWN_TAG for one that no process has, with those that they have as
 // known_tags; GATE_OPEN where the gate is to be closed and is open.

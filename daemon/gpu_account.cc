@@ -40,10 +40,12 @@ absl::Status NoRoom(const std::vector<GpuWait>& waits) {
   Metadata metadata;
   if (!waits.empty()) {
     const GpuWait& short_of = waits.front();
-    metadata = {{"gpu_uuid", short_of.uuid},
-                {"booked_bytes", std::to_string(short_of.booked)},
-                {"reserved_bytes", std::to_string(short_of.reserved)},
-                {"ahead_bytes", std::to_string(short_of.ahead)}};
+    metadata = GpuAccount::Room{.free = short_of.free,
+                                .booked = short_of.booked,
+                                .reserved = short_of.reserved,
+                                .ahead = short_of.ahead}
+                   .Figures();
+    metadata["gpu_uuid"] = short_of.uuid;
   }
   return Fail(absl::StatusCode::kResourceExhausted, "GPU_MEMORY", "the GPU memory is not free",
               metadata);
@@ -141,6 +143,12 @@ void GpuAccount::Booking::AwaitChange(Deadline by) {
     account_.changed_.WaitUntil(account_.mu_, until);
   }
   waited_ns_ += MonotonicNs() - begin_ns;
+}
+
+Metadata GpuAccount::Room::Figures() const {
+  return {{"booked_bytes", std::to_string(booked)},
+          {"reserved_bytes", std::to_string(reserved)},
+          {"ahead_bytes", std::to_string(ahead)}};
 }
 
 GpuAccount::Room GpuAccount::RoomOn(const std::string& uuid, int32_t priority) const {

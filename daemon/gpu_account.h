@@ -15,6 +15,7 @@
 #include "common/deadline.h"
 #include "common/mutex.h"
 #include "daemon/gpu_queue.h"
+#include "daemon/status.h"
 
 namespace parkade::daemon {
 
@@ -91,6 +92,8 @@ class GpuAccount {
     bool HasFor(Bytes bytes) const {
       return free && *free >= booked + reserved && *free - booked - reserved >= bytes;
     }
+    // booked_bytes, reserved_bytes and ahead_bytes, for a refusal.
+    Metadata Figures() const;
     // Beside those ahead too, where `leaving` comes free for whoever asks: others have a right to
     // what is free now, not to that.
     bool HasFor(Bytes bytes, Bytes leaving) const {

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "common/text.h"
 #include "daemon/host_memory.h"
 #include "daemon/selector.h"
 #include "daemon/status.h"
@@ -93,8 +92,7 @@ GpuAccount::ByGpu Lacking(const std::vector<Member>& members,
     const wire::LedgerHeader& header = ledger->header;
     GpuAccount::ByGpu mine;
     for (const wire::LedgerRecord& r : ledger->records) {
-      const bool wanted =
-          tags.empty() || std::find(tags.begin(), tags.end(), ReadText(r.tag)) != tags.end();
+      const bool wanted = tags.empty() || IsNamed(r, tags);
       // Also while it moves, as it seems to when a backup is read.
       if (wire::Place(r.place) == wire::Place::kGpu || !wanted ||
           header.devices[r.device].used == 0)

@@ -3,7 +3,6 @@
 #include <span>
 #include <utility>
 
-#include "common/text.h"
 #include "daemon/explain.h"
 #include "daemon/node_state.h"
 #include "daemon/status.h"
@@ -18,7 +17,7 @@ void CountParts(const Process& process, const std::vector<std::string>& tags,
   const auto ledger = process.Ledger();
   if (!ledger.ok()) return;
   for (const wire::LedgerRecord& r : ledger->records) {
-    if (std::find(tags.begin(), tags.end(), ReadText(r.tag)) == tags.end()) continue;
+    if (!IsNamed(r, tags)) continue;
     if (wire::Place(r.place) == wire::Place::kHost) forecast.host += r.bytes;
     if (wire::Place(r.place) == wire::Place::kDisk) forecast.disk += r.bytes;
   }
@@ -135,11 +134,8 @@ Forecast NodeState::Foretell(const Caller& caller, const ResumeOrder& order) con
   for (const auto& [uuid, bytes] : Lacking(members, order.tags)) {
     const GpuAccount::Room room = to_.account.RoomOn(uuid, order.priority);
     if (!room.free || room.HasFor(bytes + room.ahead)) continue;
-    const absl::Status failed =
-        Fail(absl::StatusCode::kResourceExhausted, "GPU_MEMORY", "the GPU memory is not free",
-             {{"booked_bytes", std::to_string(room.booked)},
-              {"reserved_bytes", std::to_string(room.reserved)},
-              {"ahead_bytes", std::to_string(room.ahead)}});
+    const absl::Status failed = Fail(absl::StatusCode::kResourceExhausted, "GPU_MEMORY",
+                                     "the GPU memory is not free", room.Figures());
     forecast.Refuse(ExplainShortage(failed, {{uuid, bytes}}, to_.gpus));
   }
   Estimate(Way::kIn, forecast.processes, &forecast.seconds);

@@ -99,11 +99,9 @@ absl::Status NodeState::CheckFit(const Sides& sides, const HandoffOrder& order) 
     const absl::Status failed = Fail(absl::StatusCode::kResourceExhausted, "GPU_MEMORY",
                                      Cat("who comes in does not fit: ", InUnits(leaving[uuid]),
                                          " would be given back; ", "nothing has moved"));
-    return Annotate(ExplainShortage(failed, {{uuid, bytes}}, to_.gpus), "",
-                    {{"leaving_bytes", std::to_string(leaving[uuid])},
-                     {"booked_bytes", std::to_string(room.booked)},
-                     {"reserved_bytes", std::to_string(room.reserved)},
-                     {"ahead_bytes", std::to_string(room.ahead)}});
+    Metadata figures = room.Figures();
+    figures["leaving_bytes"] = std::to_string(leaving[uuid]);
+    return Annotate(ExplainShortage(failed, {{uuid, bytes}}, to_.gpus), "", figures);
   }
   return absl::OkStatus();
 }
@@ -202,7 +200,7 @@ absl::Status NodeState::Swap(Sides& sides, std::vector<Scratch::Use>& uses,
 absl::StatusOr<GpuAccount::Room> NodeState::WaitFree(const std::string& uuid, Bytes bytes,
                                                      Deadline by,
                                                      const std::function<bool()>& gives_up) {
-  const GpuAccount::Room room = to_.account.WaitForRoom(uuid, bytes, by, gives_up);
+  GpuAccount::Room room = to_.account.WaitForRoom(uuid, bytes, by, gives_up);
   if (room.HasFor(bytes)) return room;
   if (!room.free && to_.gpus.source() != "nvml") {
     return NoFigures(to_.gpus);
@@ -211,10 +209,8 @@ absl::StatusOr<GpuAccount::Room> NodeState::WaitFree(const std::string& uuid, By
   const absl::Status failed = Fail(
       absl::StatusCode::kResourceExhausted, "GPU_MEMORY",
       Cat(InUnits(room.booked), " of it booked by others, ", InUnits(room.reserved), " reserved"));
-  return Annotate(ExplainShortage(failed, {{uuid, bytes}}, to_.gpus), "",
-                  {{"booked_bytes", std::to_string(room.booked)},
-                   {"reserved_bytes", std::to_string(room.reserved)},
-                   {"ahead_bytes", "0"}});
+  room.ahead = 0;  // it stands in no queue
+  return Annotate(ExplainShortage(failed, {{uuid, bytes}}, to_.gpus), "", room.Figures());
 }
 
 }  // namespace parkade::daemon

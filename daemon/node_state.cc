@@ -30,13 +30,14 @@ bool LacksHostMemory(const absl::StatusOr<std::vector<Grant>>& grants) {
   return std::any_of(grants->begin(), grants->end(), [](const Grant& g) { return g.spills; });
 }
 
-// Of a job's budget only that job's own processes can give something back.
-void LeaveAlone(const Metadata& failed, const Registry& registry, ProcessList& asked) {
+// Of a job's budget only that job's own processes can give something back. False: it is no job's.
+bool LeaveAlone(const Metadata& failed, const Registry& registry, ProcessList& asked) {
   const auto job = failed.find("job");
-  if (job == failed.end() || job->second.empty()) return;
+  if (job == failed.end() || job->second.empty()) return false;
   for (const auto& process : registry.All()) {
     if (process->View().introduction.job != job->second) asked.push_back(process);
   }
+  return true;
 }
 
 // False: more than one of the GPUs has. No wait brings that, it would only hold up those behind.
@@ -147,8 +148,11 @@ absl::Status NodeState::Provide(std::vector<Member>& members, std::vector<Scratc
   auto grants = booking.Plan(order.policies, *demands);
   ProcessList asked;
   for (const Member& member : members) asked.push_back(member.process);
+  bool spared = false;
   for (; LacksHostMemory(grants); grants = booking.Plan(order.policies, *demands)) {
-    if (!grants.ok()) LeaveAlone(MetadataOf(grants.status()), to_.registry, asked);
+    if (!grants.ok() && !spared) {
+      spared = LeaveAlone(MetadataOf(grants.status()), to_.registry, asked);
+    }
     if (!ReclaimHostMemory(to_.registry, asked)) break;
   }
   if (!grants.ok()) return grants.status();

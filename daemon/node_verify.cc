@@ -29,8 +29,8 @@ absl::StatusOr<Outcomes> NodeState::Verify(const Caller& caller, const VerifyOrd
   course.Concerns(out);
   Verification verification(out, course, limits_.stall_ms);
   const absl::Status read = verification.Run();
-  course.Report(verification.outcomes());
   if (read.ok()) return verification.outcomes();
+  course.Report(verification.outcomes());
   std::vector<Member> members;
   for (const auto& process : out) members.emplace_back().process = process;
   return NameBackup(Annotate(read, "", {{"operation", course.origin().id}}), members);

@@ -116,6 +116,7 @@ void ControlService::WriteGpus(const Caller& caller, v1::GetNodeResponse* respon
   std::set<std::string> operations;
   for (const OperationView& view : to_.operations.List(caller)) operations.insert(view.origin.id);
   const uint64_t now_ns = MonotonicNs();
+  const auto reservations = to_.reservations.List(caller);
   for (const GpuView& gpu : to_.gpus.Read()) {
     v1::Gpu* out = response->add_gpus();
     Write(gpu, out);
@@ -142,7 +143,7 @@ void ControlService::WriteGpus(const Caller& caller, v1::GetNodeResponse* respon
       waits->set_needed_bytes(waiter.needed);
       waits->set_waited_seconds(double(now_ns - std::min(now_ns, waiter.since_ns)) / 1e9);
     }
-    for (const Reservation& reservation : to_.reservations.List(caller)) {
+    for (const Reservation& reservation : reservations) {
       if (reservation.gpu_uuid == gpu.uuid) Write(reservation, out->add_reservations());
     }
   }
