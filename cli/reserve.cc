@@ -9,41 +9,32 @@
 #include "cli/interrupt.h"
 #include "cli/json.h"
 #include "cli/read.h"
-#include "cli/selector.h"
 #include "cli/transition_options.h"
 #include "cli/verbs.h"
-#include "common/bytes.h"
 
 namespace parkade::cli {
 namespace {
 
 struct ReserveOptions {
-  std::string gpu;
-  std::string bytes;
+  GpuSizeOptions room;
   std::string label;
   std::string ttl;
   int32_t pid = 0;
-  std::string wait;
   int32_t priority = 0;
   std::string request_id;
 };
 
 int Reserve(const ReserveOptions& options, const Context& context) {
-  const std::string what = absl::StrCat("reserve ", options.gpu);
+  const std::string what = absl::StrCat("reserve ", options.room.gpu);
   v1::ReserveRequest request;
-  request.set_bytes(*ParseBytes(options.bytes));
   request.set_label(options.label);
   request.set_pid(options.pid);
   request.set_priority(options.priority);
   request.set_request_id(options.request_id);
   if (!options.ttl.empty()) *request.mutable_ttl() = ToProto(*ReadDuration(options.ttl));
-  const auto wait = ReadWait(options.wait, "--wait", context);
-  if (!wait.ok()) return context.Fail(what, wait.status());
-  if (*wait) *request.mutable_wait_timeout() = ToProto(**wait);
   Client client(context.globals);
-  const auto uuid = GpuUuid(options.gpu, client);
-  if (!uuid.ok()) return context.Fail(what, uuid.status());
-  request.set_gpu_uuid(*uuid);
+  if (auto s = FillIn(options.room, context, client, request); !s.ok())
+    return context.Fail(what, s);
   SetInterruptSentence(kGoesOnOrLeaves);
   const auto response = client.Reserve(request);
   if (!response.ok()) return context.Fail(what, response.status());
@@ -71,14 +62,7 @@ void AddReserve(CLI::App& app, Context& context) {
   CLI::App* verb =
       app.add_subcommand("reserve", "Keeps free memory of a GPU from resumes, for another program");
   auto options = std::make_shared<ReserveOptions>();
-  verb->add_option("GPU", options->gpu, "By index or UUID")
-      ->required()
-      ->check(IsLabel(64))
-      ->type_name("");
-  verb->add_option("SIZE", options->bytes, "Such as 40GiB")
-      ->required()
-      ->check(IsSize(1, 1024_GiB))
-      ->type_name("");
+  AddGpuSize(*verb, options->room, "Longest wait for its turn and the memory");
   verb->add_option("--label", options->label, "What it is for, in lists")
       ->check(IsLabel(63))
       ->type_name("TEXT");
@@ -88,9 +72,6 @@ void AddReserve(CLI::App& app, Context& context) {
   verb->add_option("--pid", options->pid, "It ends with this process")
       ->check(IsPid())
       ->type_name("PID");
-  verb->add_option("--wait", options->wait, "Longest wait for its turn and the memory")
-      ->check(IsDuration())
-      ->type_name("TIME");
   AddPriority(*verb, options->priority);
   verb->add_option("--request-id", options->request_id,
                    "A name for this request: repeating it gives the same reservation")

@@ -49,6 +49,18 @@ absl::Status FillIn(const LeavingOptions& options, const Context& context,
   return absl::OkStatus();
 }
 
+void AddGpuSize(CLI::App& verb, GpuSizeOptions& options, const char* wait_help) {
+  verb.add_option("GPU", options.gpu, "By index or UUID")
+      ->required()
+      ->check(IsLabel(64))
+      ->type_name("");
+  verb.add_option("SIZE", options.bytes, "Such as 40GiB")
+      ->required()
+      ->check(IsSize(1, 1024_GiB))
+      ->type_name("");
+  verb.add_option("--wait", options.wait, wait_help)->check(IsDuration())->type_name("TIME");
+}
+
 absl::StatusOr<std::optional<absl::Duration>> ReadWait(const std::string& text, const char* option,
                                                        const Context& context) {
   if (text.empty()) return std::nullopt;

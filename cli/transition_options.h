@@ -7,7 +7,11 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "cli/client.h"
 #include "cli/context.h"
+#include "cli/read.h"
+#include "cli/selector.h"
+#include "common/bytes.h"
 #include "proto/control.pb.h"
 
 namespace parkade::cli {
@@ -58,5 +62,25 @@ inline constexpr char kGoesOnOrLeaves[] =
 inline constexpr char kGoesOn[] =
     "\nparkade: interrupted; the daemon goes on, `parkade ops` shows it, `parkade cancel` ends "
     "it\n";
+
+// So much memory of a GPU, and how long to wait for it.
+struct GpuSizeOptions {
+  std::string gpu;
+  std::string bytes;
+  std::string wait;
+};
+void AddGpuSize(CLI::App& verb, GpuSizeOptions& options, const char* wait_help);
+// Asks the daemon for the UUID of a GPU that is named by its index, last.
+template <typename Request>
+absl::Status FillIn(const GpuSizeOptions& options, const Context& context, Client& client,
+                    Request& request) {
+  request.set_bytes(*ParseBytes(options.bytes));
+  const auto wait = ReadWait(options.wait, "--wait", context);
+  if (!wait.ok()) return wait.status();
+  if (*wait) *request.mutable_wait_timeout() = ToProto(**wait);
+  const auto uuid = GpuUuid(options.gpu, client);
+  if (uuid.ok()) request.set_gpu_uuid(*uuid);
+  return uuid.status();
+}
 
 }  // namespace parkade::cli
