@@ -93,10 +93,7 @@ GpuAccount::ByGpu Lacking(const std::vector<Member>& members,
     GpuAccount::ByGpu mine;
     for (const wire::LedgerRecord& r : ledger->records) {
       const bool wanted = tags.empty() || IsNamed(r, tags);
-      // Also while it moves, as it seems to when a backup is read.
-      if (wire::Place(r.place) == wire::Place::kGpu || !wanted ||
-          header.devices[r.device].used == 0)
-        continue;
+      if (!IsAway(r) || !wanted || header.devices[r.device].used == 0) continue;
       Bytes& bytes = mine[GpuUuid(header.devices[r.device].uuid)];
       bytes = std::min(bytes + std::min<Bytes>(r.bytes, kMostClaimed), kMostClaimed);
     }
