@@ -44,9 +44,9 @@ class Limit:
 
 
 @contextlib.contextmanager
-def link(node, bytes_):
-    """Copies of so many bytes from and to pinned memory: words out, in, both."""
-    limit = Limit(node, "link", bytes_)
+def link(node, bytes_, gpu=0):
+    """Copies of so many bytes between that GPU and pinned memory: words out, in, both."""
+    limit = Limit(node, "link", bytes_, gpu)
     yield limit
     limit.close()
 

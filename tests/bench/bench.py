@@ -16,9 +16,10 @@ import harness  # noqa: E402
 import machine  # noqa: E402
 from calls import calls  # noqa: E402
 from figures import Figures  # noqa: E402
+from handoffs import handoffs  # noqa: E402
 from suites import SUITES  # noqa: E402
 
-ALL = {"calls": calls, **SUITES}
+ALL = {"calls": calls, **SUITES, "handoff": handoffs}
 DEFAULT = ["host", "disk"]
 
 

@@ -14,7 +14,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "node"))
 import harness  # noqa: E402
 
 BENCH = pathlib.Path(__file__).with_name("bench.py")
-SUITES = ["host", "segments", "disk", "chunks", "auto", "changed"]
+SUITES = ["host", "segments", "disk", "chunks", "auto", "changed", "handoff"]
 
 
 def holds(condition, what):
@@ -23,7 +23,7 @@ def holds(condition, what):
 
 
 def run(folder, *words):
-    env = dict(os.environ, PARKADE_TEST_DISK=folder, TMPDIR=folder)
+    env = dict(os.environ, PARKADE_TEST_DISK=folder, TMPDIR=folder, SIM_GPUS="2")
     return subprocess.run([sys.executable, BENCH, *words], env=env, capture_output=True, text=True, check=False)
 
 
@@ -61,7 +61,7 @@ def refuses(folder):
 
 
 def leaves_nothing(folder):
-    env = dict(os.environ, PARKADE_TEST_DISK=folder, TMPDIR=folder)
+    env = dict(os.environ, PARKADE_TEST_DISK=folder, TMPDIR=folder, SIM_GPUS="2")
     process = subprocess.Popen([sys.executable, BENCH, "--suite", "disk", "--rounds", "1000"], env=env, stdout=subprocess.DEVNULL)
     end = time.monotonic() + harness.PATIENCE
     while not list(pathlib.Path(folder).glob("node-*/scratch/parkade-v1/*/data.0")):

@@ -5,7 +5,7 @@
 //   probe calls            ns a call: launch and memset
 //   probe allocations BYTES   for each line of input, ns of an allocation and of a free
 //   probe idle             ns a call on a driver that does nothing: one that is gated, and a wait
-//   probe link BYTES       for `out`, `in`, `both`: GB/s of copies from and to pinned host memory
+//   probe link BYTES [GPU] for `out`, `in`, `both`: GB/s of copies from and to pinned host memory
 //   probe chunks BYTES     one figure a line: the same in chunks of several sizes
 //   probe disk FOLDER BYTES BLOCK DEPTH   for `write`, `read`: GB/s of direct I/O on one file
 #include <cuda.h>
@@ -22,11 +22,11 @@
 
 namespace parkade::bench {
 
-CUcontext Open() {
+CUcontext Open(int ordinal = 0) {
   CUdevice device;
   CUcontext context;
   Check(cuInit(0), "cuInit");
-  Check(cuDeviceGet(&device, 0), "cuDeviceGet");
+  Check(cuDeviceGet(&device, ordinal), "cuDeviceGet");
   Check(cuDevicePrimaryCtxRetain(&context, device), "cuDevicePrimaryCtxRetain");
   Check(cuCtxSetCurrent(context), "cuCtxSetCurrent");
   return context;
@@ -120,8 +120,8 @@ int main(int argc, char** argv) {
     Idle();
   } else if (argc == 3 && strcmp(argv[1], "allocations") == 0) {
     Allocations(strtoull(argv[2], nullptr, 10));
-  } else if (argc == 3 && strcmp(argv[1], "link") == 0) {
-    Open();
+  } else if ((argc == 3 || argc == 4) && strcmp(argv[1], "link") == 0) {
+    Open(argc == 4 ? atoi(argv[3]) : 0);
     ServeLink(strtoull(argv[2], nullptr, 10));
   } else if (argc == 3 && strcmp(argv[1], "chunks") == 0) {
     Open();
@@ -131,8 +131,8 @@ int main(int argc, char** argv) {
                unsigned(strtoul(argv[5], nullptr, 10))});
   } else {
     fprintf(stderr,
-            "usage: probe calls | allocations BYTES | idle | link BYTES | chunks BYTES | disk "
-            "FOLDER BYTES BLOCK DEPTH\n");
+            "usage: probe calls | allocations BYTES | idle | link BYTES [GPU] | chunks BYTES | "
+            "disk FOLDER BYTES BLOCK DEPTH\n");
     return 64;
   }
   return 0;

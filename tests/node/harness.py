@@ -325,8 +325,8 @@ class Node:
 
     # What the scenarios look at.
 
-    def gpu_free(self):
-        """The driver's free bytes of GPU 0, by NVML."""
+    def gpu_free(self, gpu=0):
+        """The driver's free bytes of a GPU, by NVML."""
         class Memory(ctypes.Structure):
             _fields_ = [("total", ctypes.c_ulonglong), ("free", ctypes.c_ulonglong), ("used", ctypes.c_ulonglong)]
 
@@ -334,7 +334,7 @@ class Node:
         nvml = ctypes.CDLL(f"{folder}libnvidia-ml.so.1")
         device, memory = ctypes.c_void_p(), Memory()
         equal(nvml.nvmlInit_v2(), 0, "nvmlInit_v2")
-        equal(nvml.nvmlDeviceGetHandleByIndex_v2(0, ctypes.byref(device)), 0, "nvmlDeviceGetHandleByIndex_v2")
+        equal(nvml.nvmlDeviceGetHandleByIndex_v2(gpu, ctypes.byref(device)), 0, "nvmlDeviceGetHandleByIndex_v2")
         equal(nvml.nvmlDeviceGetMemoryInfo(device, ctypes.byref(memory)), 0, "nvmlDeviceGetMemoryInfo")
         return memory.free
 

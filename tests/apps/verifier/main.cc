@@ -31,13 +31,13 @@ void Must(CUresult result, const char* call) {
 
 class Verifier {
  public:
-  // Allocates so many buffers of `bytes` each, and makes the words of step 0.
-  Verifier(size_t buffers, uint64_t bytes) : words_(bytes / 4) {
+  // Allocates so many buffers of `bytes` each on GPU `ordinal`, and makes the words of step 0.
+  Verifier(int ordinal, size_t buffers, uint64_t bytes) : words_(bytes / 4) {
     CUdevice device;
     CUcontext context;
     CUmodule module;
     Must(cuInit(0), "cuInit");
-    Must(cuDeviceGet(&device, 0), "cuDeviceGet");
+    Must(cuDeviceGet(&device, ordinal), "cuDeviceGet");
     Must(cuDevicePrimaryCtxRetain(&context, device), "cuDevicePrimaryCtxRetain");
     Must(cuCtxSetCurrent(context), "cuCtxSetCurrent");
     Must(cuModuleLoadData(&module, kVerifierPtx), "cuModuleLoadData");
@@ -116,12 +116,14 @@ class Verifier {
 };
 
 struct Options {
+  int device = 0;
   size_t buffers = 4;
   uint64_t bytes = 4 << 20;
 };
 
 bool ReadOptions(int argc, char** argv, Options* options) {
-  static const option kLong[] = {{"buffers", required_argument, nullptr, 'n'},
+  static const option kLong[] = {{"device", required_argument, nullptr, 'd'},
+                                 {"buffers", required_argument, nullptr, 'n'},
                                  {"bytes", required_argument, nullptr, 'b'},
                                  {nullptr, 0, nullptr, 0}};
   for (int c; (c = getopt_long(argc, argv, "", kLong, nullptr)) != -1;) {
@@ -129,6 +131,10 @@ bool ReadOptions(int argc, char** argv, Options* options) {
       const auto size = parkade::ParseBytes(optarg);
       if (!size.ok()) return false;
       options->bytes = *size;
+    } else if (c == 'd') {
+      char* end = nullptr;
+      options->device = static_cast<int>(strtoul(optarg, &end, 10));
+      if (end == optarg || *end != '\0') return false;
     } else if (c == 'n') {
       char* end = nullptr;
       options->buffers = strtoull(optarg, &end, 10);
@@ -145,11 +151,11 @@ bool ReadOptions(int argc, char** argv, Options* options) {
 int main(int argc, char** argv) {
   Options options;
   if (!ReadOptions(argc, argv, &options)) {
-    fputs("usage: verifier [--buffers N] [--bytes SIZE]\n", stderr);
+    fputs("usage: verifier [--device N] [--buffers N] [--bytes SIZE]\n", stderr);
     return kUsage;
   }
   setvbuf(stdout, nullptr, _IOLBF, 0);
-  Verifier verifier(options.buffers, options.bytes);
+  Verifier verifier(options.device, options.buffers, options.bytes);
   printf("verifier pid %d ready: %zu buffers, %" PRIu64 " bytes\n", getpid(), options.buffers,
          verifier.bytes());
   uint64_t step = 0;

@@ -1,0 +1,134 @@
+"""The suite of groups with a rank on each GPU: pauses, resumes and handoffs in which all ranks move at once, beside
+copies on all links at once."""
+
+import contextlib
+import threading
+
+import harness
+from bed import GIB, MIB, link, size
+
+SMALL = not harness.ON_CARD
+COUNT, EACH = (4, 16 * MIB) if SMALL else (64, 512 * MIB)
+LINK_BYTES = 16 * MIB if SMALL else 4 * GIB
+SAMPLE_S = 0.005
+
+
+class Links:
+    """Copies on the links of several GPUs at once."""
+
+    def __init__(self, limits):
+        self._limits = limits
+
+    def __call__(self, word):
+        found = [None] * len(self._limits)
+
+        def measure(number):
+            found[number] = self._limits[number](word)
+
+        threads = [threading.Thread(target=measure, args=(number,)) for number in range(len(found))]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        return sum(found)
+
+
+class Peak:
+    """The least free memory that the driver shows of each GPU, looked at every 5 ms while it is entered."""
+
+    def __init__(self, node, gpus):
+        self._node, self._gpus = node, range(gpus)
+        self._ended = threading.Event()
+
+    def _free(self):
+        return [self._node.gpu_free(gpu) for gpu in self._gpus]
+
+    def _watch(self):
+        while not self._ended.wait(SAMPLE_S):
+            self._least = list(map(min, self._least, self._free()))
+
+    def __enter__(self):
+        self._before = self._least = self._free()
+        self._thread = threading.Thread(target=self._watch)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self._ended.set()
+        self._thread.join()
+
+    def above(self):
+        """Bytes that were in use at most beside what was when it was entered, on the GPU with the most."""
+        return max(before - least for before, least in zip(self._before, self._least, strict=True))
+
+
+class Side:
+    """A program on each GPU."""
+
+    def __init__(self, node, gpus):
+        options = ["--buffers", COUNT, "--bytes", EACH]
+        self._apps = [node.verifier("--device", gpu, *options, env={"PARKADE_ELISION": "off"}) for gpu in range(gpus)]
+        self._node = node
+        self.pids = [app.pid for app in self._apps]
+        self.bytes = gpus * COUNT * EACH
+
+    def move(self, verb):
+        """GB/s of all together."""
+        results = self._node.json(verb, *self.pids)["results"]
+        return self.bytes / max(result["total_seconds"] for result in results) / 1e9
+
+    def step(self):
+        for app in self._apps:
+            app.ask_step()
+        for app in self._apps:
+            app.stepped(300)
+
+    def finish(self):
+        for app in self._apps:
+            app.finish()
+
+
+def hand(node, out, into):
+    """Seconds of a handoff."""
+    sides = [",".join(map(str, side.pids)) for side in (out, into)]
+    results = node.json("handoff", "--out", sides[0], "--in", sides[1])["results"]
+    return max(result["total_seconds"] for result in results)
+
+
+def groups(bench, name, gpus):
+    node, bytes_ = bench.node, gpus * COUNT * EACH
+    label = f"{gpus} x {size(COUNT * EACH)}"
+    then = Side(node, gpus)
+    then.step()
+    then.move("pause")
+    now = Side(node, gpus)
+    now.step()
+    hand(node, now, then)  # both have their host memory from now on
+    now, then = then, now
+    with contextlib.ExitStack() as stack:
+        links = Links([stack.enter_context(link(node, LINK_BYTES, gpu)) for gpu in range(gpus)])
+        for _ in range(bench.rounds):
+            now.step()
+            out, into = now.move("pause"), then.move("resume")
+            bench.add(name, f"pause, {label}", limit=links("out"), ours=out)
+            bench.add(name, f"resume, {label}", limit=links("in"), ours=into)
+            now, then = then, now
+            now.step()
+            with Peak(node, gpus) as peak:
+                seconds = hand(node, now, then)
+            now, then = then, now
+            serial = bytes_ / out / 1e9 + bytes_ / into / 1e9
+            bench.add(name, f"handoff, {label} each way", limit=links("both"), ours=2 * bytes_ / seconds / 1e9)
+            bench.add(name, f"handoff beside a pause and a resume, {label}", unit="s", limit=serial, ours=seconds)
+            bench.add(name, f"handoff, {label}: most HBM above one side", unit="MiB", ours=peak.above() / MIB)
+    now.step()
+    then.move("resume")
+    then.step()
+    now.finish()
+    then.finish()
+
+
+def handoffs(bench):
+    """With one GPU, then with all that the node has."""
+    for gpus in sorted({1, len(bench.node.json("gpus")["gpus"])}):
+        groups(bench, "handoff", gpus)
