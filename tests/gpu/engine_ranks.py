@@ -110,6 +110,10 @@ class Engine:
         for _ in range(REPLAYS):
             self._graph.replay()
 
+    def close(self):
+        """A communicator that a graph holds does not end."""
+        self._graph.reset()
+
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
@@ -133,6 +137,7 @@ def main():
         running = clock.goes_on()
     torch.cuda.synchronize()
     dist.barrier()
+    engine.close()
     dist.destroy_process_group()
     print("done", flush=True)
 
