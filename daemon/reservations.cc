@@ -51,13 +51,13 @@ absl::StatusOr<Reservations::Asked> Reservations::Ask(const std::string& owner) 
   const MutexLock lock(mu_);
   const size_t has = size_t(std::count_if(
       all_.begin(), all_.end(), [&](const auto& each) { return each.second.owner == owner; }));
-  size_t& asks = asked_[owner];
+  const auto asking = asked_.find(owner);
+  const size_t asks = asking == asked_.end() ? 0 : asking->second;
   if (has + asks >= kMost) {
-    if (asks == 0) asked_.erase(owner);
     return Fail(absl::StatusCode::kResourceExhausted, "TOO_MANY_RESERVATIONS",
                 Cat(owner, " has ", has, " reservations already, and waits for ", asks, " more"));
   }
-  ++asks;
+  asked_[owner] = asks + 1;
   return Asked(*this, owner);
 }
 
