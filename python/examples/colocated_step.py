@@ -7,7 +7,7 @@ One Turns for each node; the order among nodes is the caller's.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -58,9 +58,10 @@ class Turns:
     def leave(self, role: str) -> list[parkade.TransitionResult]:
         return self._ask(self._client.pause, self.group(role))
 
-    def enter(self, role: str, wait: float = 60.0) -> list[parkade.TransitionResult]:
-        """Comes in beside whoever is there. ResourceExhausted names who holds the memory that is missing."""
-        return self._ask(self._client.resume, self.group(role), wait_timeout=wait)
+    def enter(self, role: str, wait: float = 60.0, tags: Sequence[str] = ()) -> list[parkade.TransitionResult]:
+        """Comes in beside whoever is there, or these tags of it alone, with its gate open: until the rest is back it must not
+        touch that. ResourceExhausted names who holds the memory that is missing."""
+        return self._ask(self._client.resume, self.group(role), wait_timeout=wait, tags=tags)
 
     def _ask(self, call: Callable[..., list[parkade.TransitionResult]], *groups: str, **options: Any) -> list[parkade.TransitionResult]:
         """A call says `already` where it finds what it was to do, so that making it again does no harm."""
