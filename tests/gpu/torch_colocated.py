@@ -62,7 +62,9 @@ def native_ipc(node):
     """Whether CUDA IPC works here without Parkade; containers may lack it."""
     ours, theirs = sharer(node), sharer(node)
     ask(ours, "make", 4 << 20)
-    answer = ask(theirs, "open", ask(ours, "export", 0).split()[-1])
+    answer = ask(ours, "export", 0)
+    if answer.startswith("handle"):
+        answer = ask(theirs, "open", answer.split()[1])
     ours.kill()
     theirs.kill()
     return answer.startswith("opened")
