@@ -47,8 +47,10 @@ absl::Status Exchange::Move(const Transition::Eviction& eviction) {
   return absl::OkStatus();
 }
 
-absl::Status Exchange::Run(const Transition::Eviction& eviction, bool release_host) {
+absl::Status Exchange::Run(const Transition::Eviction& eviction, bool release_host,
+                           Timeline& timeline) {
   absl::Status moved = Move(eviction);
+  timeline.Ended("move");
   if (moved.ok()) return in_.Resume({release_host});
   // First who came in: who went out needs its memory.
   moved = in_.SendBack(std::move(moved));

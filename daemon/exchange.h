@@ -4,6 +4,7 @@
 #pragma once
 
 #include "absl/status/status.h"
+#include "common/timeline.h"
 #include "daemon/course.h"
 #include "daemon/pace.h"
 #include "daemon/transition.h"
@@ -19,8 +20,8 @@ class Exchange {
   // Moves both ways at once. On failure who came in is out again with its backup and who went out
   // is back, but for those that the message names. What can fail after the last byte is the opening
   // of a gate: then the one who came in is left partly moved, the others are where they are to be,
-  // and the message names it.
-  absl::Status Run(const Transition::Eviction& eviction, bool release_host);
+  // and the message names it. The end of the moves goes into `timeline`.
+  absl::Status Run(const Transition::Eviction& eviction, bool release_host, Timeline& timeline);
 
  private:
   absl::Status Move(const Transition::Eviction& eviction);

@@ -131,7 +131,9 @@ absl::StatusOr<Outcomes> NodeState::Handoff(const Caller& caller, const HandoffO
   Movement movement(to_.gpus, all);
   std::vector<Scratch::Use> uses(sides->out.size());
   std::vector<GpuChange> bounds;
-  const absl::Status swapped = Swap(*sides, uses, order, course, &bounds);
+  Timeline timeline(course.arrived_ns());
+  timeline.Ended("claim");
+  const absl::Status swapped = Swap(*sides, uses, order, course, timeline, &bounds);
   Settle(sides->out, uses, swapped);
   to_.account.Changed();
   if (!swapped.ok()) {
@@ -155,11 +157,13 @@ absl::StatusOr<Outcomes> NodeState::Handoff(const Caller& caller, const HandoffO
   const std::span<const Outcome> all_outcomes(outcomes);
   Note(Way::kOut, all_outcomes.first(sides->out.size()));
   Note(Way::kIn, all_outcomes.subspan(sides->out.size()));
+  timeline.Ended("report");
+  timeline.Log("handoff");
   return outcomes;
 }
 
 absl::Status NodeState::Swap(Sides& sides, std::vector<Scratch::Use>& uses,
-                             const HandoffOrder& order, Course& course,
+                             const HandoffOrder& order, Course& course, Timeline& timeline,
                              std::vector<GpuChange>* bounds) {
   HostBudget::Booking booking(to_.budget);
   const uint64_t epoch = order.outgoing.epoch;
@@ -167,10 +171,12 @@ absl::Status NodeState::Swap(Sides& sides, std::vector<Scratch::Use>& uses,
   Transition in(sides.in, to_.events, limits_, epoch, &course);
   if (auto s = Provide(sides.out, uses, order.outgoing, booking); !s.ok()) return s;
   if (auto s = CheckFit(sides, order); !s.ok()) return s;
+  timeline.Ended("plan");
   const bool any_out =
       std::any_of(sides.out.begin(), sides.out.end(), [](const Member& m) { return !m.already; });
   if (any_out) {
     if (auto s = out.Prepare(order.outgoing.gate); !s.ok()) return s;
+    timeline.Ended("prepare");
     // The applications went on allocating until their gates closed; now the figures are exact.
     absl::Status ready = Provide(sides.out, uses, order.outgoing, booking);
     if (ready.ok()) ready = CheckFit(sides, order);
@@ -185,9 +191,12 @@ absl::Status NodeState::Swap(Sides& sides, std::vector<Scratch::Use>& uses,
       {[processes = sides.in_processes] { return ResidentOf(processes); }, [] { return false; }});
   promise.Promise(needed);
   Pace pace(sides.out, sides.in, order.overlap, to_.gpus.Free(NamesOf(needed)));
+  timeline.Ended("plan");
   const absl::Status moved =
       Exchange(out, in, pace, course, limits_.stall_ms)
-          .Run({order.outgoing.policies, order.outgoing.chunk_bytes}, order.incoming.release_host);
+          .Run({order.outgoing.policies, order.outgoing.chunk_bytes}, order.incoming.release_host,
+               timeline);
+  timeline.Ended("open");
   for (const auto& [uuid, bytes] : needed) {
     GpuChange& bound = bounds->emplace_back();
     bound.uuid = uuid;

@@ -97,7 +97,7 @@ class NodeState {
   // GPU_MEMORY when who comes in does not fit where the others have left.
   absl::Status CheckFit(const Sides& sides, const HandoffOrder& order) const;
   absl::Status Swap(Sides& sides, std::vector<Scratch::Use>& uses, const HandoffOrder& order,
-                    Course& course, std::vector<GpuChange>* bounds);
+                    Course& course, Timeline& timeline, std::vector<GpuChange>* bounds);
   absl::Status Evict(std::vector<Member>& members, std::vector<Scratch::Use>& uses,
                      const PauseOrder& order, Course& course, Timeline& timeline);
   absl::Status Provide(std::vector<Member>& members, std::vector<Scratch::Use>& uses,

@@ -29,6 +29,7 @@ Result<Restorer::Step> Restorer::BringPiece(Incoming& incoming) {
   const Piece& piece = range.pieces[incoming.piece];
   waiting_ = &incoming;
   if (!tools_.room->Take(range.device, piece.bytes)) return Step::kMustWait;
+  timeline_.Ended("queue");
   const CUresult created = tools_.memory.CreateAgain(range, piece.bytes, &incoming.handle);
   if (created != CUDA_SUCCESS) {
     incoming.handle = 0;
@@ -46,6 +47,7 @@ Result<Restorer::Step> Restorer::BringPiece(Incoming& incoming) {
     return CudaError(tools_.driver, result, "making 0x%llx accessible",
                      (unsigned long long)(range.base + piece.offset));
   }
+  timeline_.Ended("map");
   return Step::kNoMore;
 }
 
@@ -60,6 +62,7 @@ Result<Restorer::Step> Restorer::BringRest() {
 
 // Nothing is in flight that there would be to do meanwhile.
 Result<void> Restorer::WaitForRoom() {
+  timeline_.Ended("queue");
   const Range& range = *returns_[next_return_]->range;
   if (no_memory_by_) {
     tools_.room->AwaitMore(range.device, Deadline::InMs(kNoMemoryLookMs));
@@ -67,6 +70,7 @@ Result<void> Restorer::WaitForRoom() {
     tools_.room->Await(range.device, range.pieces[waiting_->piece].bytes,
                        Deadline::InMs(kRoomLookMs));
   }
+  timeline_.Ended("room");
   waiting_ = nullptr;
   if (!room_by_) room_by_ = Deadline::InMs(kNoRoomMs);
   if (!room_by_->Passed()) return {};

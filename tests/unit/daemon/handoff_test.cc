@@ -44,7 +44,9 @@ struct Pair {
     Transition incoming(in.members, in.events, in.limits, 0, &course);
     if (auto s = outgoing.Prepare(kGate); !s.ok()) return s;
     Pace pace(out.members, in.members, overlap, {{kUuid, 4_MiB}});
-    return Exchange(outgoing, incoming, pace, course, out.limits.stall_ms).Run(kToHost, false);
+    Timeline timeline;
+    return Exchange(outgoing, incoming, pace, course, out.limits.stall_ms)
+        .Run(kToHost, false, timeline);
   }
 
   Course course;
