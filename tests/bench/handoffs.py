@@ -19,18 +19,19 @@ class Links:
     def __init__(self, limits):
         self._limits = limits
 
-    def __call__(self, word):
+    def __call__(self, *words):
+        """GB/s of all together; by turns the first does the first of the words, the second the second, and so on."""
         found = [None] * len(self._limits)
 
         def measure(number):
-            found[number] = self._limits[number](word)
+            found[number] = self._limits[number](words[number % len(words)])
 
         threads = [threading.Thread(target=measure, args=(number,)) for number in range(len(found))]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
-        return sum(found)
+        return len(found) * min(found)  # the last one's end is the end
 
 
 class Peak:
@@ -107,6 +108,7 @@ def groups(bench, name, gpus):
     now, then = then, now
     with contextlib.ExitStack() as stack:
         links = Links([stack.enter_context(link(node, LINK_BYTES, gpu)) for gpu in range(gpus)])
+        pairs = Links([stack.enter_context(link(node, LINK_BYTES, gpu)) for gpu in range(gpus) for _ in range(2)])
         for _ in range(bench.rounds):
             now.step()
             out, into = now.move("pause"), then.move("resume")
@@ -119,6 +121,7 @@ def groups(bench, name, gpus):
             now, then = then, now
             serial = bytes_ / out / 1e9 + bytes_ / into / 1e9
             bench.add(name, f"handoff, {label} each way", limit=links("both"), ours=2 * bytes_ / seconds / 1e9)
+            bench.add(name, f"copies on {gpus} links, out by one process and in by another", limit=pairs("out", "in"))
             bench.add(name, f"handoff beside a pause and a resume, {label}", unit="s", limit=serial, ours=seconds)
             bench.add(name, f"handoff, {label}: most HBM above one side", unit="MiB", ours=peak.above() / MIB)
     now.step()
