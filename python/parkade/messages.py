@@ -8,6 +8,8 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import enum
+import functools
+import operator
 import pathlib
 from typing import Any, Callable, Mapping, TypeVar
 
@@ -114,32 +116,48 @@ def _fill(message: Any, values: Mapping[str, Any]) -> None:
 
 def read(message: Message, kind: type[T]) -> T:
     """The dataclass `kind` with the message's values."""
-    fields = message.DESCRIPTOR.fields_by_name
-    return kind(**{each.name: _value(message, fields[each.name]) for each in dataclasses.fields(kind)})  # type: ignore[arg-type]
+    return kind(*[get(message) for get in _getters(message.DESCRIPTOR.full_name, kind)])
 
 
-def _value(message: Any, field: Any) -> Any:
-    value = getattr(message, field.name)
+@functools.cache
+def _getters(message: str, kind: type[Any]) -> list[Callable[[Any], Any]]:
+    """For each field of the dataclass what gets its value from such a message. Found once: a process has thousands of
+    allocations."""
+    fields = _pool.FindMessageTypeByName(message).fields_by_name
+    return [_getter(fields[each.name]) for each in dataclasses.fields(kind)]
+
+
+def _getter(field: Any) -> Callable[[Any], Any]:
+    get: Callable[[Any], Any] = operator.attrgetter(field.name)
     if _is_map(field):
-        return {key: _one(field.message_type.fields_by_name["value"], item) for key, item in value.items()}
+        one = _reader(field.message_type.fields_by_name["value"])
+        return lambda message: {key: one(item) for key, item in get(message).items()}
+    one = _reader(field)
     if _is_repeated(field):
-        return tuple(_one(field, item) for item in value)
-    has_presence = field.message_type is not None or field.containing_oneof is not None
-    if has_presence and not message.HasField(field.name):
-        return None
-    return _one(field, value)
+        return lambda message: tuple([one(item) for item in get(message)])
+    if field.message_type is not None or field.containing_oneof is not None:
+        return lambda message: one(get(message)) if message.HasField(field.name) else None
+    if field.enum_type is None:
+        return get
+    return lambda message: one(get(message))
 
 
-def _one(field: Any, value: Any) -> Any:
+def _reader(field: Any) -> Callable[[Any], Any]:
+    """What makes a Python value of one value of the field."""
     if field.enum_type is not None:
-        found = field.enum_type.values_by_number.get(value, field.enum_type.values_by_number[0])
-        return _enum_class(field.enum_type)(found.name[len(_prefix(field.enum_type)) :].lower())
+        kind, prefix, values = _enum_class(field.enum_type), len(_prefix(field.enum_type)), field.enum_type.values_by_number
+        return lambda value: kind(values.get(value, values[0]).name[prefix:].lower())
     if field.message_type is None:
-        return value
+        return lambda value: value
     name = field.message_type.full_name
     if name == "google.protobuf.Duration":
-        return value.seconds + value.nanos / 1e9
+        return lambda value: value.seconds + value.nanos / 1e9
     if name == "google.protobuf.Timestamp":
-        at = datetime.datetime.fromtimestamp(value.seconds, datetime.timezone.utc)
-        return at + datetime.timedelta(microseconds=value.nanos // 1000)
-    return read(value, getattr(types, field.message_type.name))
+        return _time
+    found = getattr(types, field.message_type.name)
+    return lambda value: read(value, found)
+
+
+def _time(value: Any) -> datetime.datetime:
+    at = datetime.datetime.fromtimestamp(value.seconds, datetime.timezone.utc)
+    return at + datetime.timedelta(microseconds=value.nanos // 1000)
