@@ -192,10 +192,9 @@ absl::Status NodeState::Swap(Sides& sides, std::vector<Scratch::Use>& uses,
   promise.Promise(needed);
   Pace pace(sides.out, sides.in, order.overlap, to_.gpus.Free(NamesOf(needed)));
   timeline.Ended("plan");
-  const absl::Status moved =
-      Exchange(out, in, pace, course, limits_.stall_ms)
-          .Run({order.outgoing.policies, order.outgoing.chunk_bytes}, order.incoming.release_host,
-               timeline);
+  const absl::Status moved = Exchange(out, in, pace, course, limits_.stall_ms)
+                                 .Run({order.outgoing.policies, order.outgoing.chunk_bytes},
+                                      order.incoming.release_host, timeline);
   timeline.Ended("open");
   for (const auto& [uuid, bytes] : needed) {
     GpuChange& bound = bounds->emplace_back();
