@@ -8,14 +8,20 @@
 #include <chrono>
 #include <string>
 
+#include "daemon/double_offload.h"
 #include "daemon/host_memory.h"
+#include "daemon/proc_file.h"
 #include "daemon/service_tcp.h"
 #include "daemon/service_text.h"
 #include "daemon/status.h"
 #include "daemon/status_grpc.h"
+#include "daemon/words.h"
 
 namespace parkade::daemon {
 namespace {
+
+// Of /proc/<pid>/maps; large programs have some 5,000 lines.
+constexpr size_t kMostMaps = 8 << 20;
 
 // The same bytes for the same request: maps in order, what kind of request in front.
 std::string Canonical(const google::protobuf::Message& request) {
@@ -63,6 +69,10 @@ grpc::Status ControlService::GetProcess(grpc::ServerContext* context,
   if (!ledger.ok()) return ToGrpc(ledger.status());
   Write((*process)->View(), response->mutable_process());
   WriteDetails(*ledger, response);
+  const std::string maps = ReadProcFile(Cat("/proc/", request->pid(), "/maps"), kMostMaps);
+  for (const std::string& sign : DoubleOffload(ledger->header, maps)) {
+    response->mutable_process()->add_warnings(sign);
+  }
   return grpc::Status::OK;
 }
 
