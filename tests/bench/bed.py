@@ -77,9 +77,9 @@ def disk_requests(node, chunk):
 class Payload:
     """A program that holds `count` allocations of `each` bytes, and checks all of them at every step."""
 
-    def __init__(self, node, count, each):
+    def __init__(self, node, count, each, env=None):
         self.node, self.count, self.each = node, count, each
-        self.app = node.verifier("--buffers", count, "--bytes", each)
+        self.app = node.verifier("--buffers", count, "--bytes", each, env=env)
 
     @property
     def bytes(self):
@@ -121,8 +121,8 @@ class Payload:
 
 
 @contextlib.contextmanager
-def payload(node, count, each):
-    held = Payload(node, count, each)
+def payload(node, count, each, env=None):
+    held = Payload(node, count, each, env)
     yield held
     held.close()
 
