@@ -1,4 +1,4 @@
-"""The two sides of the colocated example in small, `turning.py actor` and `turning.py rollout`: they answer the same requests,
+"""The sides of the colocated example in small, `turning.py actor`, `critic`, `rollout` or `guest`: they answer the same requests,
 share their weights by CUDA IPC and say when a byte is wrong, but learn nothing. By ctypes, so that they run on the simulated GPU."""
 
 import ctypes
@@ -52,9 +52,9 @@ class Actor(Side):
         self.make("transfer", WEIGHTS, "transfer")
         return self.publish()
 
-    def train(self, tokens, versions):
-        if tokens != versions or versions != [[self.version, self.version]]:
-            sys.exit(f"samples of {versions} for version {self.version}")
+    def train(self, tokens, versions, values=None):
+        if tokens != versions or versions != [[self.version, self.version]] or values not in (None, [self.version]):
+            sys.exit(f"samples of {versions} and values {values} for version {self.version}")
         self.verify("moments", self.version)
         self.version += 1
         self.fill("moments", self.version)
@@ -67,6 +67,35 @@ class Actor(Side):
         return {"weights": [self.version, bytes(handle).hex()], "bytes": WEIGHTS}
 
 
+class Critic(Side):
+    def build(self, bytes):
+        retain(self.cuda, 0)
+        self.version = 0
+        self.make("moments", bytes, "optimizer")
+        self.fill("moments", 0)
+        return {}
+
+    def judge(self, tokens):
+        if tokens != [[self.version, self.version]]:
+            sys.exit(f"samples of {tokens} for version {self.version}")
+        self.verify("moments", self.version)
+        self.version += 1
+        self.fill("moments", self.version)
+        return {"values": [self.version - 1], "loss": float(self.version).hex()}
+
+
+class Guest(Side):
+    def build(self, bytes):
+        retain(self.cuda, 0)
+        self.make("numbers", bytes, "default")
+        self.fill("numbers", 5)
+        return {}
+
+    def work(self):
+        self.verify("numbers", 5)
+        return {}
+
+
 class Handle(ctypes.Structure):
     _fields_ = [("bytes", ctypes.c_ubyte * 64)]
 
@@ -75,8 +104,8 @@ class Rollout(Side):
     def build(self, bytes, batch):
         retain(self.cuda, 0)
         self.make("weights", WEIGHTS, "weights")
-        self.make("frozen", bytes // 3, "weights")
-        self.make("cache", bytes // 3 * 2 - WEIGHTS, "kv_cache")
+        self.make("frozen", max(1 << 20, bytes // 3), "weights")
+        self.make("cache", max(1 << 20, bytes // 3 * 2 - WEIGHTS), "kv_cache")
         self.fill("frozen", 7)
         return {}
 
@@ -97,7 +126,7 @@ class Rollout(Side):
         return {}
 
 
-side = {"actor": Actor, "rollout": Rollout}[sys.argv[1]]()
+side = {"actor": Actor, "critic": Critic, "rollout": Rollout, "guest": Guest}[sys.argv[1]]()
 for line in sys.stdin:
     request = json.loads(line)
     print(json.dumps(getattr(side, request["do"])(**request["with"])), flush=True)

@@ -11,6 +11,12 @@ from torch import nn
 WORDS = 16
 PROMPT, LENGTH = 4, 32  # tokens of a prompt, and of a whole sample
 HEAD = 32  # width of an attention head
+MADE = slice(PROMPT - 1, None)  # what the engine has made, of what comes after each token
+
+
+def rewards(samples: torch.Tensor) -> torch.Tensor:
+    """1 for each token made that counts on from the one before it, else 0: (batch, LENGTH - PROMPT)."""
+    return (samples[:, 1:] == (samples[:, :-1] + 1) % WORDS).float()[:, MADE]
 
 
 class Block(nn.Module):
@@ -45,15 +51,19 @@ class Model(nn.Module):
     def one_hot(self, tokens: torch.Tensor) -> torch.Tensor:
         return (tokens[..., None] == self.numbers[:WORDS]).float()
 
-    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
-        """What comes after each token: scores of (batch, length, words)."""
+    def states(self, tokens: torch.Tensor) -> torch.Tensor:
+        """What is known at each token, of it and those before: (batch, length, width)."""
         # One-hot times table: an embedding's backward adds in no fixed order.
         length = tokens.shape[1]
         x = self.one_hot(tokens) @ self.words + self.places[:length]
         hidden = self.numbers[:length] > self.numbers[:length, None]
         for block in self.blocks:
             x = block.mix(x, *block.split(x), hidden)
-        return self.norm(x) @ self.words.t()
+        return self.norm(x)
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        """What comes after each token: scores of (batch, length, words)."""
+        return self.states(tokens) @ self.words.t()
 
     def step(self, tokens: torch.Tensor, place: torch.Tensor, cache: torch.Tensor) -> torch.Tensor:
         """The same for one token of each sample, at `place` (one number on the device), with what `cache` has of those

@@ -10,7 +10,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import parkade
@@ -23,7 +23,8 @@ GIB = 1 << 30
 
 
 class Side:
-    """A process that answers what it is asked, one request after the other; under Parkade where it has a job."""
+    """A process that answers what it is asked, one request after the other; under Parkade where it has a job. In a `with` it
+    does not outlive it."""
 
     def __init__(self, role: str, command: Sequence[str], job: str | None):
         self.role = role
@@ -32,6 +33,14 @@ class Side:
             env.update(parkade.environment(job=job, role=role))
             env["LD_PRELOAD"] = parkade.merge_preload(env.get("LD_PRELOAD", ""), parkade.find_library())
         self._process = subprocess.Popen(command, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.pid = self._process.pid
+
+    def __enter__(self) -> Side:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.kill()
+        self._process.wait()
 
     def ask(self, what: str, **words: Any) -> dict[str, Any]:
         """RuntimeError when the process has ended; why, its standard error says."""
@@ -52,20 +61,14 @@ class Side:
             raise RuntimeError(f"{self.role} ended with {self._process.returncode}")
         return last
 
-    def kill(self) -> None:
-        self._process.kill()
-        self._process.wait()
-
 
 class Stay:
-    """Both sides stay on the GPU. Each method is one move of the loop, which need do nothing here."""
+    """Whoever is on the GPU stays there. Each method is one move of the loop, which need do nothing here."""
 
     def arrived(self, role: str) -> None: ...
-    def to_actor(self) -> None: ...
-    def actor_out(self) -> None: ...
-    def weights_back(self) -> None: ...
-    def cache_back(self) -> None: ...
-    def actor_in(self) -> None: ...
+    def hand(self, out: str, into: str) -> None: ...
+    def leave(self, role: str) -> None: ...
+    def enter(self, role: str, tags: Sequence[str] = ()) -> None: ...
 
     def last(self) -> str:
         return ""
@@ -77,10 +80,9 @@ class Stay:
 class Move(Stay):
     """The sides take turns on the GPU."""
 
-    def __init__(self, client: parkade.Client, job: str, cache: str):
-        """`cache`: the policy for the engine's KV cache. The trainer's transfer buffer stays where both see it."""
-        tags = {"actor": {"transfer": "keep"}, "rollout": {"kv_cache": cache}}
-        self._turns = Turns(client, job, {"actor": 1, "rollout": 1}, tags=tags, patience=60.0)
+    def __init__(self, client: parkade.Client, job: str, tags: Mapping[str, Mapping[str, str]]):
+        """`tags`: each role, and what is to become of some of its tags when it goes out."""
+        self._turns = Turns(client, job, dict.fromkeys(tags, 1), tags=tags, patience=60.0)
         self._done: dict[str, list[dict[str, float]]] = {}
         self._last: list[str] = []
 
@@ -95,21 +97,15 @@ class Move(Stay):
                     raise
             time.sleep(0.05)
 
-    def to_actor(self) -> None:
-        self._timed("rollout to actor", self._turns.hand, "rollout", "actor")
+    def hand(self, out: str, into: str) -> None:
+        self._timed(f"{out} to {into}", self._turns.hand, out, into)
 
-    def actor_out(self) -> None:
-        self._timed("actor out", self._turns.leave, "actor")
+    def leave(self, role: str) -> None:
+        self._timed(f"{role} out", self._turns.leave, role)
 
-    def weights_back(self) -> None:
-        self._timed("weights in", self._turns.enter, "rollout", tags=["weights"])
-
-    def cache_back(self) -> None:
-        """And whatever else of the engine is out."""
-        self._timed("cache in", self._turns.enter, "rollout")
-
-    def actor_in(self) -> None:
-        self._timed("actor in", self._turns.enter, "actor")
+    def enter(self, role: str, tags: Sequence[str] = ()) -> None:
+        """With these tags alone, or with whatever is out."""
+        self._timed(" ".join([role, *tags, "in"]), self._turns.enter, role, tags=tags)
 
     def _timed(self, name: str, call: Callable[..., list[parkade.TransitionResult]], *roles: str, **options: Any) -> None:
         begin = time.monotonic()

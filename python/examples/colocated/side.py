@@ -1,10 +1,11 @@
-"""What the trainer's and the engine's process share: how they answer the orchestrator, how weights get from one to the
-other, and the ballast that makes a small model as large as a card wants it."""
+"""What the processes of the example share: how they answer the orchestrator, how weights get from the trainer to
+the engine, and the ballast that makes a small model as large as a card wants it."""
 
 from __future__ import annotations
 
 import base64
 import faulthandler
+import hashlib
 import json
 import os
 import pickle
@@ -55,6 +56,15 @@ def begin(device: str) -> torch.device:
 def used_bytes(device: torch.device) -> int:
     """The most GPU memory that PyTorch has had in this process."""
     return torch.cuda.max_memory_reserved() if device.type == "cuda" else 0
+
+
+def digest(model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> str:
+    """Of every bit of weights and optimizer."""
+    found = hashlib.sha256()
+    states = optimizer.state_dict()["state"].values()
+    for tensor in [*model.state_dict().values(), *(t for state in states for t in state.values())]:
+        found.update(tensor.detach().cpu().numpy().tobytes())
+    return found.hexdigest()
 
 
 def share(tensor: torch.Tensor) -> str:
