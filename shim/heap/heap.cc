@@ -31,7 +31,7 @@ Heap::~Heap() {
   wait_.Clear();
 }
 
-CUresult Heap::Allocate(CUdeviceptr* out, size_t bytes, std::string_view tag) {
+CUresult Heap::Allocate(CUdeviceptr* out, size_t bytes, std::string_view tag, Saving saving) {
   if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
   SlabShelf::Key key{};
   CUresult r = driver_.ctx_get_current(&key.context);
@@ -44,14 +44,14 @@ CUresult Heap::Allocate(CUdeviceptr* out, size_t bytes, std::string_view tag) {
   // Before anything is rounded up, which could overflow, or made for nothing.
   if (bytes > device.total) return CUDA_ERROR_OUT_OF_MEMORY;
   std::copy_n(tag.data(), std::min(tag.size(), key.tag.size() - 1), key.tag.data());
-  key.size_class = SizeClassFor(bytes);
+  key.size_class = saving == Saving::kNone ? SizeClassFor(bytes) : nullptr;
 
   wait_.Prepare(key.context);
   auto record = TakeFromSlab(key, bytes);
   if (!record) {
     const uint64_t peers = memory_.peer_changes();
     std::unique_ptr<Range> range;
-    if (r = MakeRange(key, device, bytes, &range); r != CUDA_SUCCESS) return r;
+    if (r = MakeRange(key, device, bytes, saving, &range); r != CUDA_SUCCESS) return r;
     const Bytes range_bytes = range->bytes;
     record = AddRange(std::move(range), device, bytes);
     if (memory_.peer_changes() != peers) OpenAgain(record->base, range_bytes, key.device);
@@ -72,7 +72,7 @@ std::optional<wire::LedgerRecord> Heap::TakeFromSlab(const SlabShelf::Key& key, 
 }
 
 CUresult Heap::MakeRange(const SlabShelf::Key& key, const DeviceMemory::Device& device, Bytes bytes,
-                         std::unique_ptr<Range>* out) {
+                         Saving saving, std::unique_ptr<Range>* out) {
   const Bytes exact = RoundUp(bytes, device.granularity);
   Bytes slab_bytes = 0;
   if (key.size_class != nullptr) {
@@ -86,6 +86,7 @@ CUresult Heap::MakeRange(const SlabShelf::Key& key, const DeviceMemory::Device& 
   range->device = key.device;
   range->context = key.context;
   CopyText(range->tag, key.tag.data());
+  range->saving = saving;
   range->bytes = std::max(slab_bytes, exact);
   CUresult r = memory_.Build(*range);
   if (r == CUDA_ERROR_OUT_OF_MEMORY && (Trim() != 0 || range->bytes != exact)) {

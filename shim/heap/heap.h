@@ -49,8 +49,10 @@ class Heap {
   // *out is the base of `bytes` usable bytes, aligned as native; else it is untouched. Errors are
   // the native ones: INVALID_VALUE for zero bytes, INVALID_CONTEXT, OUT_OF_MEMORY (after empty
   // slabs went back to the driver). NOT_SUPPORTED: the device has no virtual memory management, the
-  // caller takes native memory. No lock is held across a driver call.
-  CUresult Allocate(CUdeviceptr* out, size_t bytes, std::string_view tag);
+  // caller takes native memory. No lock is held across a driver call. What the program wants to
+  // pause itself gets handles of its own, whatever its size.
+  CUresult Allocate(CUdeviceptr* out, size_t bytes, std::string_view tag,
+                    Saving saving = Saving::kNone);
 
   // Application threads, gate not entered. False when `ptr` is not in memory of ours; *result is
   // then untouched. Otherwise *result is what the caller gets: INVALID_VALUE when `ptr` is not the
@@ -113,12 +115,26 @@ class Heap {
   // Gives empty slabs back to the driver; returns the bytes. Any thread, gate open or closed.
   Bytes Trim();
 
+  // Of what the program pauses itself (Saving). Any thread.
+  struct Saved {
+    bool any = false;  // in HBM, and free to move
+    Bytes disk = 0;    // of it, what goes to files
+    Bytes held = 0;    // in HBM, and kept there for others
+  };
+  Saved CountSaved(const Wanted& wanted) const;
+  // The devices that it is on, in HBM or out, by ordinal.
+  std::vector<int> DevicesOfSaved(const Wanted& wanted) const;
+  // The backup of [at, at + bytes), where that lies in one allocation and its backup in one piece
+  // of host memory; valid until the allocation moves or ends. Else null.
+  const char* SavedCopy(CUdeviceptr at, Bytes bytes) const;
+
   // --- for pause/, on the agent's operation thread; one operation at a time ---
 
-  // Every resident range that is not held becomes kMoving, with its live extents filled, and is
-  // returned: the heap's in address order, then those of virtual_memory(). Empty slabs are given
-  // back first. The pointers stay valid until the operation ends with MovedOut or MovedIn for each.
-  std::vector<Range*> BeginEviction();
+  // Every resident range that is wanted and not held becomes kMoving, with its live extents filled,
+  // and is returned: the heap's in address order, then those of virtual_memory(). Empty slabs are
+  // given back first. The pointers stay valid until the operation ends with MovedOut or MovedIn for
+  // each.
+  std::vector<Range*> BeginEviction(const Wanted& wanted = {});
   // Every range that is out and wanted becomes kMoving and is returned: tag after tag, where tags
   // are wanted, and in the same order among each tag's.
   std::vector<Range*> BeginRestore(const Wanted& wanted = {});
@@ -201,7 +217,7 @@ class Heap {
   std::optional<wire::LedgerRecord> TakeFromSlab(const SlabShelf::Key& key, Bytes bytes);
   // Asks the driver for a slab, or for a range of just this request; falls back to the latter.
   CUresult MakeRange(const SlabShelf::Key& key, const DeviceMemory::Device& device, Bytes bytes,
-                     std::unique_ptr<Range>* out);
+                     Saving saving, std::unique_ptr<Range>* out);
   wire::LedgerRecord AddRange(std::unique_ptr<Range> made, const DeviceMemory::Device& device,
                               Bytes bytes);
   void Publish(const wire::LedgerRecord& record);

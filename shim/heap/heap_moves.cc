@@ -17,7 +17,7 @@ Bytes PhysicalBytes(const Range& range) {
 
 }  // namespace
 
-std::vector<Range*> Heap::BeginEviction() {
+std::vector<Range*> Heap::BeginEviction(const Wanted& wanted) {
   std::vector<Range*> ranges;
   std::vector<Shown> shown;
   Removed removed;
@@ -26,6 +26,7 @@ std::vector<Range*> Heap::BeginEviction() {
     DetachEmptySlabs(removed);
     for (const auto& [base, range] : ranges_) {
       if (range->state != RangeState::kResident || range->holds != 0) continue;
+      if (!wanted.Has(*range)) continue;
       range->state = RangeState::kMoving;
       range->extents = LiveExtents(*range);
       if (range->slab != nullptr) shelves_.at(SlabShelf::KeyOf(*range)).TakeDown(*range);
@@ -35,7 +36,7 @@ std::vector<Range*> Heap::BeginEviction() {
   }
   ShowPlaces(shown);
   GiveBack(removed);
-  virtual_memory_.BeginEviction(ranges);
+  virtual_memory_.BeginEviction(wanted, ranges);
   return ranges;
 }
 

@@ -73,7 +73,23 @@ class Backing {
   virtual bool in_host_memory() const = 0;
   // Adds the parts of files that hold bytes. Under the lock of the range's tables.
   virtual void AddFileParts(std::vector<FilePart>& parts) const = 0;
+  // Where all bytes of the range lie in host memory in one piece, in their order; null when they do
+  // not.
+  virtual const char* in_one_piece() const = 0;
 };
+
+// What becomes of a range's bytes in a pause that the program asks for itself, as it said when it
+// allocated them (saver_settings.h).
+enum class Saving : uint8_t {
+  kNone,  // no such pause takes it
+  kDiscard,
+  kPinned,    // to host memory in one piece
+  kPageable,  // the same, not pinned
+  kDisk,
+};
+inline bool IsToHost(Saving saving) {
+  return saving == Saving::kPinned || saving == Saving::kPageable;
+}
 
 enum class RangeState : uint8_t {
   kResident,
@@ -93,6 +109,7 @@ struct Range {
   uint64_t number = 0;          // unique in the process: tells it from a later one at its addresses
   uint64_t pause = 0;           // that moved it out last; of whoever has the range in kMoving
   char tag[32] = {};
+  Saving saving = Saving::kNone;
   std::vector<Piece> pieces;                 // by offset, without gaps
   std::unique_ptr<Slab> slab;                // M; null: one allocation owns the range
   RangeState state = RangeState::kResident;  // M
@@ -110,10 +127,10 @@ struct Range {
   bool in_use() const { return state == RangeState::kMoving || reading; }
 };
 
-// Which of the ranges that are out shall come back.
+// Which ranges shall move.
 struct Wanted {
   std::vector<std::string> tags = {};  // in this order; empty: every tag
-  uint64_t pause = 0;                  // those that this one has moved; 0: whichever it was
+  uint64_t pause = 0;                  // those that this one has moved out; 0: whichever it was
 
   // The place of a tag in the order.
   size_t TurnOf(const Range& range) const {
@@ -125,8 +142,10 @@ struct Wanted {
   }
 };
 
-// Takes the backing of a resident range that keeps host memory. Under the lock that guards M.
+// Takes the backing of a resident range that keeps host memory, but for a copy that the program
+// retains and may be reading. Under the lock that guards M.
 inline void TakeHostBacking(Range& range, std::vector<std::unique_ptr<Backing>>& taken) {
+  if (IsToHost(range.saving)) return;
   const bool resident = range.state == RangeState::kResident && range.backing != nullptr;
   if (resident && range.backing->in_host_memory()) taken.push_back(std::move(range.backing));
 }

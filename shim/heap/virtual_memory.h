@@ -98,7 +98,7 @@ class VirtualMemory {
 
   // As Heap's. What is not mapped so that its own device can read and write it gets addresses of
   // the shim's for the time of the move. Memory whose device has no context stays behind.
-  void BeginEviction(std::vector<Range*>& ranges);
+  void BeginEviction(const Wanted& wanted, std::vector<Range*>& ranges);
   void BeginRestore(const Wanted& wanted, std::vector<Range*>& ranges);
   void BeginReading(std::vector<Range*>& ranges);
   void EndReading(std::span<Range* const> ranges);

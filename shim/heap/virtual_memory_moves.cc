@@ -34,13 +34,14 @@ CUdeviceptr PlaceToCopy(const Range& range) {
 
 }  // namespace
 
-void VirtualMemory::BeginEviction(std::vector<Range*>& ranges) {
+void VirtualMemory::BeginEviction(const Wanted& wanted, std::vector<Range*>& ranges) {
   const auto contexts = contexts_.List();
   std::vector<Memory*> moving;
   {
     MutexLock lock(mu_);
     for (const auto& [handle, memory] : memories_) {
       if (memory->state != RangeState::kResident || memory->holds != 0) continue;
+      if (!wanted.Has(*memory)) continue;
       // Memory belongs to its device; any context there can copy it.
       memory->context = ContextOn(contexts, memory->device);
       memory->left_behind = memory->context == nullptr;

@@ -11,7 +11,23 @@ namespace {
 
 using wire::Policy;
 
+Policy PolicyOf(Saving saving) {
+  switch (saving) {
+    case Saving::kPinned:
+    case Saving::kPageable:
+      return Policy::kHost;
+    case Saving::kDisk:
+      return Policy::kDisk;
+    case Saving::kDiscard:
+      return Policy::kDiscard;
+    case Saving::kNone:
+      break;
+  }
+  return Policy::kKeep;
+}
+
 Policy PolicyOf(const Range& range, const EvictionPlan& plan) {
+  if (plan.own) return PolicyOf(range.saving);
   for (const wire::TagPolicy& tag : plan.tags) {
     if (ReadText(tag.tag) == ReadText(range.tag)) return Policy(tag.policy);
   }

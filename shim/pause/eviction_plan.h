@@ -1,6 +1,7 @@
 // EvictionPlan: what one Commit grants and asks for.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -24,6 +25,9 @@ struct EvictionPlan {
   std::span<Fd> files;               // taken over by Commit once it has looked at them
   std::vector<FilePart> taken = {};  // of them: what is out there already, which Commit fills in
   DiskSetting disk;                  // how they are best used
+  // A pause that the program asks for itself: what is to move, each range as its `saving` says.
+  // Nobody has granted it host memory: what the host has left takes the place of host_bytes.
+  std::optional<Wanted> own = {};
 };
 
 }  // namespace parkade::shim

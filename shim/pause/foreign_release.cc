@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstring>
+#include <initializer_list>
 #include <set>
 #include <string>
 #include <string_view>
@@ -39,17 +40,20 @@ Bytes ReadNumber(const char* path, Bytes otherwise) {
   return read.ec == std::errc() ? number : otherwise;
 }
 
-Bytes MemAvailable() {
-  char text[4096];
-  const std::string_view all(text, ReadSmallFile("/proc/meminfo", text, sizeof text));
-  constexpr std::string_view kName = "MemAvailable:";
-  const size_t at = all.find(kName);
-  if (at == all.npos) return 0;
-  const size_t digits = all.find_first_not_of(' ', at + kName.size());
-  Bytes kib = 0;
-  if (digits == all.npos) return 0;
-  std::from_chars(all.data() + digits, all.data() + all.size(), kib);
-  return kib << 10;
+// The numbers behind the given words in a file of one such pair a line, added up.
+Bytes ReadTable(const char* path, std::initializer_list<std::string_view> names) {
+  char text[8192];
+  const std::string_view all(text, ReadSmallFile(path, text, sizeof text));
+  Bytes sum = 0;
+  for (const std::string_view name : names) {
+    const size_t at = all.find(name);
+    const size_t digits = at == all.npos ? at : all.find_first_not_of(' ', at + name.size());
+    Bytes number = 0;
+    if (digits == all.npos) continue;
+    std::from_chars(all.data() + digits, all.data() + all.size(), number);
+    sum += number;
+  }
+  return sum;
 }
 
 }  // namespace
@@ -57,8 +61,13 @@ Bytes MemAvailable() {
 Bytes HostRoomNow() {
   // In a container its own group is what the root of the file system shows.
   const Bytes limit = ReadNumber("/sys/fs/cgroup/memory.max", UINT64_MAX);
-  const Bytes used = ReadNumber("/sys/fs/cgroup/memory.current", 0);
-  const Bytes room = std::min(MemAvailable(), limit > used ? limit - used : 0);
+  const Bytes current = ReadNumber("/sys/fs/cgroup/memory.current", 0);
+  // Pages of files go when somebody needs the memory.
+  const Bytes files =
+      ReadTable("/sys/fs/cgroup/memory.stat", {"\ninactive_file ", "\nactive_file "});
+  const Bytes used = current - std::min(current, files);
+  const Bytes available = ReadTable("/proc/meminfo", {"\nMemAvailable:"}) << 10;
+  const Bytes room = std::min(available, limit > used ? limit - used : 0);
   return room > kReserve ? room - kReserve : 0;
 }
 

@@ -27,6 +27,9 @@ class ForeignRelease {
   // and stops early at `cancel`. What the driver refuses becomes a warning.
   void Run(const std::atomic<bool>& cancel);
 
+  // What the host has left, for others who are about to take some.
+  Bytes host_room() const { return room_(); }
+
  private:
   void MoveManaged(const std::atomic<bool>& cancel);
   // Moves as much of one allocation as the host has room for; false when that was not all.

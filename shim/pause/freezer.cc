@@ -217,13 +217,15 @@ Result<void> Freezer::Evict(uint64_t op_id, const EvictionPlan& granted, Outcome
     }
   }
   timeline.Ended("let go");
-  release_.Run(abort_requested_);
+  // The rest of the program's memory is its own affair where it pauses some itself.
+  if (!plan.own) release_.Run(abort_requested_);
   timeline.Ended("foreign");
   // From here on every range is ours; Settle hands them back in each way out.
-  const std::vector<Range*> ranges = heap_.BeginEviction();
+  const std::vector<Range*> ranges = heap_.BeginEviction(plan.own.value_or(Wanted{}));
   for (Range* range : ranges) range->pause = last_pause_;
   // What does not move has no use for host memory that this pause may have been promised.
-  heap_.TakeHostBackings();
+  if (!plan.own) heap_.TakeHostBackings();
+  if (plan.own) plan.host_bytes = HostRoom(ranges);
   const auto order = OrderEviction(ranges, plan, files_.capacity());
   if (!order.ok()) {
     Settle(ranges);

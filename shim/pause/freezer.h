@@ -92,6 +92,7 @@ class Freezer {
     std::vector<std::string> tags = {};           // in this order; empty: all that is out
     wire::GateMode mode = wire::GateMode::kOpen;  // while something stays out
     bool undoes_pause = false;  // what the last Commit has moved; then as before its Prepare
+    bool retains = false;       // the program keeps backups of what it pauses itself
   };
   // kPaused or kPartlyMoved -> kRunning: creates all handles, then maps, copies in, opens the gate;
   // or -> kPaused where something stays out, the gate as `part` says, but never closed by it.
@@ -121,11 +122,18 @@ class Freezer {
   Outcome Verify(uint64_t op_id, const std::atomic<bool>& stop,
                  std::vector<wire::WrongBlock>* wrong);
 
-  // Gives pinned memory that holds no backup back to the system; gigabytes take a while.
+  // Gives pinned memory that holds no backup back to the system; gigabytes take a while. What is
+  // kept beside bytes in HBM is let go of first, or stays.
   void ReleaseHost();
+  void ReleaseUnusedHost();
 
   // Operation thread; others read it from the ledger.
   wire::ProcessState state() const { return state_; }
+  // Whether the program runs on, at an open gate, so that it may pause more and resume. Operation
+  // thread.
+  bool runs_on() const;
+  // Whether a pause of that kind has failed and left bytes out, for Resume to finish. Likewise.
+  bool left_partly_moved() const;
 
  private:
   Outcome Refuse(const char* asked) const;
@@ -155,6 +163,8 @@ class Freezer {
   // Hands ranges back to the heap as their handles are: resident or out.
   void Settle(const std::vector<Range*>& ranges);
   Result<void> Evict(uint64_t op_id, const EvictionPlan& plan, Outcome* outcome);
+  // Host memory that the backups of `ranges` may have where nobody has granted any.
+  Bytes HostRoom(const std::vector<Range*>& ranges) const;
   // The files of a plan are in use from now on. While `taken` says that bytes are out in those of
   // before they have to be the same ones, or none.
   Result<void> TakeFiles(std::span<Fd> files, const DiskSetting& disk,

@@ -19,8 +19,21 @@ Freezer::Outcome Freezer::Warm(Bytes bytes, const std::atomic<bool>& stop) {
   return outcome;
 }
 
+Bytes Freezer::HostRoom(const std::vector<Range*>& ranges) const {
+  Bytes room = release_.host_room() + (pool_.held() - pool_.used());
+  for (const Range* range : ranges) {
+    const bool kept = range->backing != nullptr && range->backing->in_host_memory();
+    if (kept) room += LiveBytes(*range);
+  }
+  return room;
+}
+
 void Freezer::ReleaseHost() {
   heap_.TakeHostBackings();  // destroyed at once
+  ReleaseUnusedHost();
+}
+
+void Freezer::ReleaseUnusedHost() {
   pool_.Release();
   ledger_.SetHostPool(pool_.held());
 }

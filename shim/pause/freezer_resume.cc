@@ -82,9 +82,19 @@ void Freezer::GiveUp() {
   Gate::Open();
 }
 
+bool Freezer::runs_on() const {
+  if (state_ == ProcessState::kRunning) return true;
+  return state_ == ProcessState::kPaused && paused_->mode == GateMode::kOpen;
+}
+
+bool Freezer::left_partly_moved() const {
+  return state_ == ProcessState::kPartlyMoved && !arrival_ && gate_order_.mode == GateMode::kOpen;
+}
+
 Freezer::Outcome Freezer::Resume(uint64_t op_id, uint64_t epoch, const Part& part) {
   Outcome outcome;
   if (!MayResume(epoch, &outcome)) return outcome;
+  mover_.SetRetains(part.retains);
   if (part.undoes_pause && !undo_) {
     outcome.already = true;
     return outcome;

@@ -99,6 +99,17 @@ class HostPool {
   // mover threads. RESOURCE_EXHAUSTED HOST_MEMORY or MEMLOCK; DEADLINE_EXCEEDED.
   Result<HostBlock> Take(Bytes want, Bytes least, For purpose, Deadline by);
 
+  // Host memory that lies in one piece of addresses.
+  struct OnePiece {
+    CUcontext context;  // for whose GPU it is
+    Bytes bytes;
+    bool pinned;  // as far as the driver pins it
+  };
+  // Makes new memory for each, on several threads, and returns it in the order of its addresses, in
+  // blocks that end at multiples of 2 MiB. All or nothing: RESOURCE_EXHAUSTED HOST_MEMORY or
+  // MEMLOCK. Operation thread; a growth may be under way.
+  Result<std::vector<std::vector<HostBlock>>> MakePieces(const std::vector<OnePiece>& pieces);
+
   // Gives slices without a block back to the system. Not during a growth: the operation thread.
   void Release();
 
@@ -125,6 +136,7 @@ class HostPool {
     bool pinned;
     std::vector<Run> free;  // by offset, never adjacent
     Bytes free_bytes;
+    bool stays_pageable = false;  // it was asked for so
   };
   // Memory that is still to be made for one GPU.
   struct Part {
@@ -149,6 +161,8 @@ class HostPool {
     Part* Next();  // with something left, each in its turn; null: none has
   };
 
+  struct Making;
+
   enum class Pace : uint8_t { kAll, kBeside };
   void Begin(const std::vector<Need>& needs, Pace pace);
   void StopGrowth() REQUIRES(mu_);
@@ -163,6 +177,8 @@ class HostPool {
   Result<std::vector<Slice>> MakeSlices(const Part& part);
   std::vector<Slice> Pin(const Part& part, char* memory);
   CUresult Register(char* memory, Bytes bytes) const;
+  // Enters a slice that is all in one block.
+  HostBlock EnterTaken(Slice slice);
   void Refused(CUresult result, Bytes bytes);
   void PinAgain(CUcontext context);
   void DropParts() REQUIRES(mu_);

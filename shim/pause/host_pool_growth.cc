@@ -293,7 +293,7 @@ void HostPool::PinAgain(CUcontext context) {
     Bytes bytes;
     {
       MutexLock lock(mu_);
-      while (i < slices_.size() && slices_[i].pinned) ++i;
+      while (i < slices_.size() && (slices_[i].pinned || slices_[i].stays_pageable)) ++i;
       if (i == slices_.size()) break;
       memory = slices_[i].memory;
       bytes = slices_[i].bytes;

@@ -12,6 +12,7 @@
 #include "shim/cuda/scoped_context.h"
 #include "shim/libc/thread.h"
 #include "shim/pause/evictor.h"
+#include "shim/pause/one_piece.h"
 #include "shim/pause/release_piece.h"
 
 namespace parkade::shim {
@@ -156,9 +157,16 @@ Result<void> Mover::EvictAll(const EvictionOrder& order, const EvictionPlan& pla
   const Bytes stage_bytes = order.disk_bytes != 0 ? plan.chunk_bytes : 0;
   std::vector<HostPool::Need> needs;
   for (const auto& [context, moves] : by_context) {
-    needs.push_back({context, Share(stage_bytes, by_context.size()) + blocks.new_host[context]});
+    const Bytes blocks_bytes = plan.own ? 0 : blocks.new_host[context];
+    needs.push_back({context, Share(stage_bytes, by_context.size()) + blocks_bytes});
   }
   pool_.BeginGrowth(needs);
+  if (plan.own) {
+    if (auto r = PlaceInOnePiece(order.moves, pool_); !r.ok()) {
+      EndGrowth();
+      return r;
+    }
+  }
   HashCrew crew(order.host_bytes + order.disk_bytes);
   MoveTools tools{driver_, memory_,           pool_,    ledger_,      files, make_engine_,
                   crew,    by_context.size(), shelves_, plan.elision, &abort};
@@ -312,9 +320,14 @@ void Mover::Keep(Arrival& arrival) {
   }
 }
 
+bool Mover::Keeps(const Range& range) const {
+  if (range.saving == Saving::kNone) return elision_ != wire::Elision::kOff && hashed_on_gpu_;
+  return retains_ && IsToHost(range.saving) && range.backing->in_one_piece() != nullptr;
+}
+
 void Mover::KeepBacking(Range& range) const {
   if (range.backing == nullptr) return;
-  if (elision_ == wire::Elision::kOff || !hashed_on_gpu_) {
+  if (!Keeps(range)) {
     range.backing.reset();
   } else {
     static_cast<RangeBacking&>(*range.backing).Retain(true);

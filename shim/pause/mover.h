@@ -66,14 +66,18 @@ class Mover {
   Result<void> Verify(std::span<Range* const> ranges, const DirectFiles& files, Bytes stage_bytes,
                       const std::atomic<bool>& stop, VerifyReport* report);
 
-  // For a range that is whole in HBM: keeps its backing where the next evict can make use of it.
+  // For a range that is whole in HBM: keeps its backing where the next evict can make use of it, or
+  // the program has said that it will (SetRetains).
   void KeepBacking(Range& range) const;
+  // Whether backups of what the program pauses itself outlive a restore.
+  void SetRetains(bool retains) { retains_ = retains; }
 
  private:
   // Runs `work(i)` for every i below `count`, on a thread each where threads can be had.
   template <typename Work>
   static void OnThreads(size_t count, Work work);
 
+  bool Keeps(const Range& range) const;
   // Says once in the ledger when memory could not be pinned, or not be had near its GPU.
   void EndGrowth();
   Result<void> Plan(const EvictionOrder& order, const EvictionPlan& plan, const DirectFiles& files,
@@ -102,6 +106,7 @@ class Mover {
   Shelves shelves_;
   wire::Elision elision_ = wire::Elision::kHash;  // as the last evict was asked
   bool hashed_on_gpu_ = false;                    // all that the last restore brought back
+  bool retains_ = false;
   // The files of the last evict that had any: its number, and how it left them.
   uint64_t files_number_ = 0;
   std::vector<FileStamp> stamps_;

@@ -119,6 +119,16 @@ void RangeBacking::AddFileParts(std::vector<FilePart>& parts) const {
   }
 }
 
+const char* RangeBacking::in_one_piece() const {
+  const char* const begin = blocks.empty() ? nullptr : blocks.front().host.memory();
+  const char* at = begin;
+  for (const Block& block : blocks) {
+    if (!block.in_host || block.host.memory() != at) return nullptr;
+    at += block.bytes;
+  }
+  return begin;
+}
+
 wire::Place RangeBacking::place() const {
   if (blocks.empty()) return wire::Place::kDiscarded;
   const bool any_on_disk = std::any_of(blocks.begin(), blocks.end(),

@@ -74,6 +74,7 @@ class RangeBacking final : public Backing {
   void Retain(bool retained);
   bool in_host_memory() const override { return host_bytes_ != 0; }
   void AddFileParts(std::vector<FilePart>& parts) const override;
+  const char* in_one_piece() const override;
   // What the ledger says of a range that is out: the slowest place that holds a part of it.
   wire::Place place() const;
 

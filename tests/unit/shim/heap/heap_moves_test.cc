@@ -16,6 +16,7 @@ class CountedBacking : public Backing {
   ~CountedBacking() override { --live_; }
   bool in_host_memory() const override { return true; }
   void AddFileParts(std::vector<FilePart>&) const override {}
+  const char* in_one_piece() const override { return "in one piece"; }
 
  private:
   int& live_;

@@ -85,6 +85,7 @@ struct Kept : Backing {
   ~Kept() override { --live_; }
   bool in_host_memory() const override { return true; }
   void AddFileParts(std::vector<FilePart>&) const override {}
+  const char* in_one_piece() const override { return nullptr; }
   int& live_;
 };
 

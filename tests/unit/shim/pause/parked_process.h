@@ -51,10 +51,11 @@ class ParkedProcess {
   ~ParkedProcess() { Gate::Open(); }
 
   // An allocation full of a pattern of its own.
-  CUdeviceptr Allocate(Bytes bytes, std::string_view tag = "default", int device = 0) {
+  CUdeviceptr Allocate(Bytes bytes, std::string_view tag = "default", int device = 0,
+                       Saving saving = Saving::kNone) {
     FakeDriver::MakeCurrent(fake.Context(device));
     CUdeviceptr ptr = 0;
-    REQUIRE(heap.Allocate(&ptr, bytes, tag) == CUDA_SUCCESS);
+    REQUIRE(heap.Allocate(&ptr, bytes, tag, saving) == CUDA_SUCCESS);
     FakeDriver::MakeCurrent(fake.Context(0));
     app.push_back({ptr, bytes, unsigned(app.size() + 1), std::string(tag)});
     Fill(app.back());
