@@ -7,8 +7,10 @@
 #include "common/log.h"
 #include "common/mutex.h"
 #include "shim/agent/agent.h"
+#include "shim/agent/own_pauses.h"
 #include "shim/agent/surroundings.h"
 #include "shim/cuda/scoped_context.h"
+#include "shim/heap/saver_settings.h"
 #include "shim/libc/child_sockets.h"
 #include "shim/pause/drain.h"
 #include "shim/pause/foreign_release.h"
@@ -44,6 +46,7 @@ struct Runtime {
   ForeignRelease release{driver, contexts, foreign, *ledger};
   Freezer freezer{driver, heap, *ledger, pool, drain, exports, imports, release};
   Operations operations{freezer, PauseHooks::Get(), driver, *ledger, settings.elision};
+  OwnPauses own_pauses{heap, freezer, operations, *ledger};
   Agent agent{settings, identity, *ledger, operations, wants};
   Parts parts{driver, contexts, streams, heap,    foreign,      registrations,
               wants,  exports,  imports, *ledger, settings.tag, settings.alloc_wait_ms};
@@ -66,6 +69,7 @@ Result<Runtime*> Make(SymbolLookup lookup) {
   if (!ledger.ok()) return ledger.error();
   Settings settings = ReadSettings(Environment);
   SetLog("libparkade", settings.log_level);
+  SaverSettings::Mine();  // reads its variables here, since other threads of ours may not
   const Driver driver = LoadDriver(lookup);
   const Surroundings surroundings = LookAround(driver, ReadHost());
   settings.lines += surroundings.lines + ReadTools(Environment);
@@ -111,6 +115,7 @@ void ContextMade(SymbolLookup lookup, CUcontext context) {
       }
       runtime = *result;
       internal::live_parts.store(&runtime->parts, std::memory_order_release);
+      OwnPauses::SetLive(&runtime->own_pauses);
     }
     made = runtime;
   }
@@ -140,12 +145,14 @@ void ContextGoes(CUcontext context) {
 
 void AbandonAfterFork() {
   internal::live_parts.store(nullptr, std::memory_order_release);
+  OwnPauses::SetLive(nullptr);
   Gate::ResetAfterFork();
   make_mu.ResetAfterFork();
   MutexLock lock(make_mu);
   if (runtime == nullptr) return;
   runtime->agent.AbandonAfterFork();
   runtime->operations.AbandonAfterFork();
+  runtime->own_pauses.AbandonAfterFork();
   PauseHooks::Get().ResetAfterFork();
   runtime->wants.AbandonAfterFork();
   ChildSockets::CloseAll();

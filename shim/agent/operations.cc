@@ -11,11 +11,14 @@
 
 #include "common/text.h"
 #include "proto/scratch.h"
+#include "shim/heap/saver_settings.h"
 #include "shim/libc/inherited_files.h"
 #include "shim/pause/gate.h"
 
 namespace parkade::shim {
 namespace {
+
+constexpr uint64_t kLookMs = 1000;  // again, whether a task is done
 
 // "/parkade-v1/": what the path of a scratch file contains.
 constexpr auto kScratchPart = [] {
@@ -99,7 +102,14 @@ Result<void> Operations::Queue(std::unique_ptr<wire::Packet> packet) {
   }
   // Here and not when it begins: the first Room may come before that.
   if (IsInTurn(*packet)) freezer_.room().Reset();
-  return Push(std::move(packet));
+  return Push({std::move(packet)});
+}
+
+Result<void> Operations::Do(Task& task) {
+  if (auto r = Push({nullptr, &task}); !r.ok()) return r;
+  MutexLock lock(mu_);
+  while (!task.done_) task_done_.WaitUntil(mu_, Deadline::InMs(kLookMs));
+  return {};
 }
 
 wire::Reply Operations::Refusal(uint64_t op_id, const Error& error) const {
@@ -122,12 +132,12 @@ void Operations::Settle() {
   {
     MutexLock lock(mu_);
     ++connection_;
-    queue_.clear();
+    std::erase_if(queue_, [](const Request& request) { return request.task == nullptr; });
     replies_.clear();
     wrong_blocks_.clear();
     if (abortable_) freezer_.RequestAbort();
   }
-  if (Push(nullptr).ok()) return;
+  if (Push({}).ok()) return;
   // No thread can be had and so none runs: nobody else is at the freezer, and the gate must open.
   [[maybe_unused]] const Freezer::Outcome outcome = freezer_.Abort();
 }
@@ -144,6 +154,7 @@ Operations::Scratch Operations::scratch() const {
 }
 
 Result<void> Operations::Push(Request request) {
+  MutexLock starting(start_mu_);
   {
     MutexLock lock(mu_);
     idle_stop_.store(true, std::memory_order_release);
@@ -180,13 +191,14 @@ void Operations::RunAll() {
       queue_.pop_front();
       connection = connection_;
       idle_stop_.store(!queue_.empty(), std::memory_order_release);
-      abortable_ = request != nullptr && IsAbortable(*request);
+      abortable_ = request.packet != nullptr && IsAbortable(*request.packet);
       freezer_.ClearAbort();
       // An Abort that has come before this has begun; others run, and it then undoes them.
       const auto is_abort = [](const Request& r) {
-        return r != nullptr && r->header().type == wire::Type::kAbort;
+        return r.packet != nullptr && r.packet->header().type == wire::Type::kAbort;
       };
-      if (abortable_ && IsInTurn(*request) && std::any_of(queue_.begin(), queue_.end(), is_abort)) {
+      if (abortable_ && IsInTurn(*request.packet) &&
+          std::any_of(queue_.begin(), queue_.end(), is_abort)) {
         freezer_.RequestAbort();
       }
     }
@@ -195,14 +207,22 @@ void Operations::RunAll() {
 }
 
 void Operations::Run(const Request& request, uint64_t connection) {
-  if (request == nullptr) {
+  if (request.task != nullptr) {
+    request.task->Run();
+    RunHooksAfter();
+    MutexLock lock(mu_);
+    request.task->done_ = true;
+    task_done_.NotifyAll();
+    return;
+  }
+  if (request.packet == nullptr) {
     // What the outcome is stands in the ledger; nobody waits for it.
     [[maybe_unused]] const Freezer::Outcome outcome = freezer_.Abort();
     RunHooksAfter();
     return;
   }
   std::vector<wire::WrongBlock> wrong;
-  const wire::Reply reply = Execute(*request, &wrong);
+  const wire::Reply reply = Execute(*request.packet, &wrong);
   RunHooksAfter();
   {
     MutexLock lock(mu_);
@@ -211,7 +231,8 @@ void Operations::Run(const Request& request, uint64_t connection) {
   Post(reply, connection, wrong);
   wire::Resume resume;
   // After the answer, which need not wait for it.
-  if (request->Read(&resume) && reply.code == 0 && resume.release_host != 0) freezer_.ReleaseHost();
+  if (request.packet->Read(&resume) && reply.code == 0 && resume.release_host != 0)
+    freezer_.ReleaseHost();
 }
 
 wire::Reply Operations::Execute(wire::Packet& packet, std::vector<wire::WrongBlock>* wrong) {
@@ -256,12 +277,7 @@ Freezer::Outcome Operations::Prepare(const wire::Prepare& prepare) {
       !wire::IsGatedAllocations(prepare.gated_allocations)) {
     return {BadRequest("prepare: gate out of range")};
   }
-  if (freezer_.state() == wire::ProcessState::kRunning) {
-    hooked_ = true;
-    const auto ran =
-        hooks_.Run(PauseHooks::When::kBeforePause, driver_, freezer_.abort_requested());
-    if (!ran.ok()) return {ran};
-  }
+  if (const auto ran = RunHooksBefore(); !ran.ok()) return {ran};
   return freezer_.Prepare(
       Deadline::InNs(prepare.drain_timeout_ns),
       {prepare.epoch, wire::GateMode(prepare.gate_mode), wire::GatedWork(prepare.gated_work),
@@ -278,9 +294,16 @@ Freezer::Outcome Operations::Resume(const wire::Resume& resume) {
   if (resume.in_turn != 0) return freezer_.Arrive(op_id, resume.epoch);
   Freezer::Part part;
   part.undoes_pause = resume.undoes_pause != 0;
+  part.retains = SaverSettings::retains();
   for (uint32_t i = 0; i < resume.tag_count; ++i) part.tags.emplace_back(ReadText(resume.tags[i]));
   if (parts) part.mode = wire::GateMode(resume.gate_mode);
   return freezer_.Resume(op_id, resume.epoch, part);
+}
+
+Result<void> Operations::RunHooksBefore() {
+  if (freezer_.state() != wire::ProcessState::kRunning) return {};
+  hooked_ = true;
+  return hooks_.Run(PauseHooks::When::kBeforePause, driver_, freezer_.abort_requested());
 }
 
 void Operations::RunHooksAfter() {

@@ -1,5 +1,5 @@
-// Operations: runs the daemon's requests one after the other on a thread of their own, so that the
-// agent stays free to hear an Abort or the end of the connection.
+// Operations: runs the daemon's requests, and the program's own, one after the other on a thread of
+// their own, so that the agent stays free to hear an Abort or the end of the connection.
 #pragma once
 
 #include <atomic>
@@ -18,7 +18,7 @@
 
 namespace parkade::shim {
 
-// All methods are for the agent's thread.
+// All methods are for the agent's thread, but for those that say otherwise.
 class Operations {
  public:
   // All outlive it. `elision` is for a Commit that asks for none.
@@ -45,9 +45,25 @@ class Operations {
   // The Reply to a request that could not be queued.
   wire::Reply Refusal(uint64_t op_id, const Error& error) const;
 
-  // The daemon is gone: forgets what has not begun, undoes a Prepare, Commit or Resume in turn
-  // under way, lets a Resume finish, opens the gate of what was only prepared, gives back what came
-  // in in turn, and drops all replies. Does not wait.
+  // Something that the program itself wants done on the operation thread.
+  class Task {
+   public:
+    virtual ~Task() = default;
+    virtual void Run() = 0;
+
+   private:
+    friend class Operations;
+    bool done_ = false;  // under Operations::mu_
+  };
+  // Runs it when what was queued before is done, and returns then. Application threads, outside the
+  // gate. On error, when no thread can be had, it does not run.
+  Result<void> Do(Task& task);
+  // What the application wants to do before a pause, if none is in force. Operation thread.
+  Result<void> RunHooksBefore();
+
+  // The daemon is gone: forgets what it asked for and has not begun, undoes a Prepare, Commit or
+  // Resume in turn under way, lets a Resume finish, opens the gate of what was only prepared, gives
+  // back what came in in turn, and drops all replies. Does not wait.
   void Settle();
 
   // In a forked child: lets go of the scratch files, whose space would otherwise stay taken for as
@@ -63,7 +79,11 @@ class Operations {
   Scratch scratch() const;
 
  private:
-  using Request = std::unique_ptr<wire::Packet>;  // null: abort what is prepared, answer nobody
+  // Neither: abort what is prepared, answer nobody.
+  struct Request {
+    std::unique_ptr<wire::Packet> packet = nullptr;
+    Task* task = nullptr;
+  };
 
   void Nudge(uint64_t op_id);
   static void Work(void* self);
@@ -86,7 +106,9 @@ class Operations {
   const wire::Elision elision_;
   Fd replies_fd_;
   std::atomic<bool> had_files_{false};  // a Commit has come with some
+  Mutex start_mu_;                      // while the thread is started; mu_ comes after it
   mutable Mutex mu_;                    // innermost
+  CondVar task_done_;
   std::deque<Request> queue_ GUARDED_BY(mu_);
   std::vector<wire::Reply> replies_ GUARDED_BY(mu_);
   std::vector<wire::WrongBlock> wrong_blocks_ GUARDED_BY(mu_);
@@ -96,7 +118,7 @@ class Operations {
   bool abortable_ GUARDED_BY(mu_) = false;   // what is under way can be aborted
   uint64_t connection_ GUARDED_BY(mu_) = 1;  // replies of an earlier one are dropped
   bool hooked_ = false;                      // operation thread: hooks have run for a pause
-  Thread thread_;
+  Thread thread_ GUARDED_BY(start_mu_);
 };
 
 }  // namespace parkade::shim

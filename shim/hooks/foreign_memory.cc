@@ -1,10 +1,12 @@
 // Tells communication libraries apart by their file.
 #include "shim/hooks/foreign_memory.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "common/mutex.h"
@@ -20,6 +22,16 @@ namespace {
 constexpr std::string_view kLibraries[] = {"libnccl.so",  "libnccl-net", "libnvshmem",
                                            "libucp.so",   "libuct.so",   "libucs.so",
                                            "libuct_cuda", "libmscclpp"};
+
+constexpr std::string_view kStateful[] = {"libcublas",   "libcudnn",    "libcufft",    "libcurand",
+                                          "libcusolver", "libcusparse", "libcutensor", "libnvinfer",
+                                          "libnvjpeg",   "libnpp"};
+
+bool IsOneOf(const LoadedObject& object, std::span<const std::string_view> prefixes) {
+  return std::any_of(prefixes.begin(), prefixes.end(), [&](std::string_view prefix) {
+    return FileName(object.path()).starts_with(prefix);
+  });
+}
 
 struct Verdict {
   uintptr_t low;
@@ -80,13 +92,15 @@ bool KeepsNativeMemory(const void* caller, const LoadCounts& loads) {
   if (auto known = KnownVerdict(reinterpret_cast<uintptr_t>(caller), loads.unloads)) return *known;
   const auto object = LoadedObject::ByAddress(caller);
   if (!object) return false;  // code made at run time
-  Verdict verdict{object->low(), object->size(), false};
-  for (std::string_view prefix : kLibraries) {
-    if (FileName(object->path()).starts_with(prefix)) verdict.keeps_native = true;
-  }
+  const Verdict verdict{object->low(), object->size(), IsOneOf(*object, kLibraries)};
   MutexLock lock(mu);
   All().verdicts.push_back(verdict);
   return verdict.keeps_native;
+}
+
+bool KeepsStateInMemory(const void* caller) {
+  const auto object = LoadedObject::ByAddress(caller);
+  return object && IsOneOf(*object, kStateful);
 }
 
 void AdviseOnNccl(LedgerWriter& ledger) {

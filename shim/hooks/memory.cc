@@ -4,6 +4,7 @@
 
 #include "common/bytes.h"
 #include "shim/cuda/scoped_context.h"
+#include "shim/heap/saver_settings.h"
 #include "shim/hooks/escapes.h"
 #include "shim/hooks/foreign_memory.h"
 #include "shim/hooks/free_counted.h"
@@ -41,6 +42,17 @@ std::optional<CUresult> RefusalOfAllocation(const Parts& parts, CUdeviceptr* out
   return RefusalOfThread(parts, [&] { return parts.driver.mem_alloc(out, SIZE_MAX); });
 }
 
+// In torch_memory_saver's place: what a region asks for is to be possible, and to leave the margin.
+CUresult MayAllocateInRegion(const Parts& parts, const SaverSettings::Thread& mine, size_t bytes) {
+  if (mine.cpu_backup && mine.disk_backup) return CUDA_ERROR_INVALID_VALUE;
+  const Bytes margin = SaverSettings::margin();
+  if (margin == 0) return CUDA_SUCCESS;
+  size_t free = 0, total = 0;
+  const CUresult r = parts.driver.mem_get_info(&free, &total);
+  if (r != CUDA_SUCCESS) return r;
+  return free < bytes || free - bytes < margin ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
+}
+
 CUresult TryToAllocate(Parts& parts, const void* caller, CUdeviceptr* out, size_t bytes) {
   const GatePass pass(Gate::Call::kAllocation);
   if (!pass) return kNoPass;
@@ -52,7 +64,18 @@ CUresult TryToAllocate(Parts& parts, const void* caller, CUdeviceptr* out, size_
     return AllocateNative(parts, wire::ForeignKind::kCommunication, out, bytes);
   }
   *out = 0;  // as the driver leaves it where it fails
-  const CUresult r = parts.heap.Allocate(out, bytes, CurrentTag(parts.own_tag));
+  std::string_view tag = CurrentTag(parts.own_tag);
+  Saving saving = Saving::kNone;
+  if (SaverSettings::InForce()) {
+    const SaverSettings::Thread& mine = SaverSettings::Mine();
+    if (!mine.region || KeepsStateInMemory(caller)) {
+      return AllocateNative(parts, wire::ForeignKind::kNative, out, bytes);
+    }
+    if (const CUresult r = MayAllocateInRegion(parts, mine, bytes); r != CUDA_SUCCESS) return r;
+    tag = mine.tag;
+    saving = mine.saving();
+  }
+  const CUresult r = parts.heap.Allocate(out, bytes, tag, saving);
   if (r == CUDA_SUCCESS || r == CUDA_ERROR_OUT_OF_MEMORY) return r;
   // What the program did wrong is wrong natively too, in the driver's own words. Else it is virtual
   // memory that is refused: by an old device, or by a wrapper between here and the driver.

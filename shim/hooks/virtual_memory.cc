@@ -2,6 +2,7 @@
 // (shim/heap/virtual_memory.h), all else stays native.
 #include <vector>
 
+#include "shim/heap/saver_settings.h"
 #include "shim/hooks/counts.h"
 #include "shim/hooks/foreign_memory.h"
 #include "shim/hooks/gate_pass.h"
@@ -46,7 +47,9 @@ CUresult ToDriver(const Parts& parts, Handle handle, Handle* physical) {
 
 CUresult Create(const Call<decltype(cuMemCreate)>& call, Parts* parts, Handle* handle, size_t bytes,
                 const CUmemAllocationProp* prop, unsigned long long flags) {
-  if (parts == nullptr || handle == nullptr || !VirtualMemory::CanAdopt(prop)) {
+  // In torch_memory_saver's place only what a region allocates moves.
+  if (parts == nullptr || handle == nullptr || !VirtualMemory::CanAdopt(prop) ||
+      SaverSettings::InForce()) {
     return call.real(handle, bytes, prop, flags);
   }
   InShim guard;
