@@ -18,7 +18,7 @@ namespace {
 
 constexpr size_t kProcesses = 256;
 constexpr size_t kShared = 4096;
-constexpr uint64_t kMagic = 0x314e5543434d4953;  // "SIMCCUN1"
+constexpr uint64_t kMagic = 0x324e5543434d4953;  // "SIMCCUN2"
 
 }  // namespace
 
@@ -27,6 +27,8 @@ struct AccountFile {
     std::atomic<uint64_t> pid;         // 0: never used
     std::atomic<uint64_t> start_time;  // of that pid, in clock ticks since boot
     std::atomic<uint64_t> bytes[kMaxGpus];
+    std::atomic<uint64_t> parked[kMaxGpus];
+    Account::Checkpoint checkpoint;
   };
   struct Shared {
     std::atomic<uint64_t> inode;  // 0: never used
@@ -115,6 +117,8 @@ bool Account::Join() {
     if (fcntl(fd_.get(), F_SETLK, &lock) != 0) continue;  // its owner lives
     AccountFile::Process& process = file_->processes[slot];
     for (auto& bytes : process.bytes) bytes = 0;
+    for (auto& bytes : process.parked) bytes = 0;
+    process.checkpoint.state = process.checkpoint.calls = 0;
     for (AccountFile::Shared& shared : file_->shared)
       if (HasHolder(shared, slot)) shared.holders[slot / 64] &= ~(uint64_t{1} << (slot % 64));
     process.start_time = start_time_;
@@ -233,6 +237,52 @@ void Account::Drop(uint64_t inode) {
     if (shared.inode == 0) break;
     if (shared.inode == inode) shared.holders[slot_ / 64] &= ~(uint64_t{1} << (slot_ % 64));
   }
+}
+
+Account::Checkpoint& Account::Own() { return file_->processes[slot_].checkpoint; }
+
+std::optional<size_t> Account::SlotOf(pid_t pid) const {
+  for (size_t slot = 0; slot < kProcesses; ++slot) {
+    if (file_->processes[slot].pid == uint64_t(pid) && Alive(slot)) return slot;
+  }
+  return std::nullopt;
+}
+
+Account::Checkpoint* Account::Of(pid_t pid) {
+  Locked locked(*this);
+  const auto slot = SlotOf(pid);
+  return slot ? &file_->processes[*slot].checkpoint : nullptr;
+}
+
+bool Account::Shares(pid_t pid) {
+  Locked locked(*this);
+  const auto slot = SlotOf(pid);
+  for (const AccountFile::Shared& shared : file_->shared) {
+    if (!slot || shared.inode == 0) break;
+    if (HasHolder(shared, *slot)) return true;
+  }
+  return false;
+}
+
+void Account::Park(pid_t pid) {
+  Locked locked(*this);
+  const auto slot = SlotOf(pid);
+  if (!slot) return;
+  AccountFile::Process& process = file_->processes[*slot];
+  for (int gpu = 0; gpu < kMaxGpus; ++gpu) process.parked[gpu] = process.bytes[gpu].exchange(0);
+}
+
+bool Account::Unpark(pid_t pid, Bytes total) {
+  Locked locked(*this);
+  const auto slot = SlotOf(pid);
+  if (!slot) return false;
+  AccountFile::Process& process = file_->processes[*slot];
+  for (int gpu = 0; gpu < kMaxGpus; ++gpu) {
+    const Bytes used = Sum(gpu);
+    if (used > total || process.parked[gpu] > total - used) return false;
+  }
+  for (int gpu = 0; gpu < kMaxGpus; ++gpu) process.bytes[gpu] = process.parked[gpu].exchange(0);
+  return true;
 }
 
 }  // namespace parkade::sim

@@ -3,7 +3,9 @@
 
 #include <sys/types.h>
 
+#include <atomic>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -48,9 +50,28 @@ class Account {
   bool HeldElsewhere(uint64_t inode);
   void Drop(uint64_t inode);
 
+  // A process's place in the driver's checkpoint, for every process to see. It lies in the shared
+  // table and stays valid, whatever becomes of the process.
+  struct Checkpoint {
+    std::atomic<uint32_t> state;       // CUprocessState
+    std::atomic<uint32_t> calls;       // inside the driver now
+    std::atomic<uint32_t> calls_done;  // rises when `calls` falls while somebody may wait for it
+  };
+  // Of this process, after Join.
+  Checkpoint& Own();
+  // Null when no process with that pid has joined, or it has ended.
+  Checkpoint* Of(pid_t pid);
+  // Whether it holds memory that other processes can open.
+  bool Shares(pid_t pid);
+  // Takes all that a process holds out of the account, or back into it: false when a GPU has less
+  // than that free out of `total`, and then nothing is taken.
+  void Park(pid_t pid);
+  [[nodiscard]] bool Unpark(pid_t pid, Bytes total);
+
  private:
   class Locked;
   bool Alive(size_t slot) const;
+  std::optional<size_t> SlotOf(pid_t pid) const;
   bool AddHolder(uint64_t inode, int gpu, Bytes bytes) REQUIRES(mu_);
   Bytes Sum(int gpu) const;
 

@@ -81,8 +81,10 @@ std::optional<CUresult> Site::Arrive() {
 bool Initialized() { return initialized.load(std::memory_order_acquire); }
 
 void SetInitialized() {
-  static const int registered =
-      pthread_atfork(nullptr, nullptr, [] { initialized.store(false, std::memory_order_relaxed); });
+  static const int registered = pthread_atfork(nullptr, nullptr, [] {
+    initialized.store(false, std::memory_order_relaxed);
+    WatchCheckpoint(nullptr);
+  });
   if (registered == 0) initialized.store(true, std::memory_order_release);
 }
 

@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "tests/sim/cuda_api.h"
+#include "tests/sim/process_lock.h"
 
 namespace parkade::sim {
 
@@ -55,7 +56,11 @@ CUresult CallAnyTime(Body&& body) {
 
 template <CallName kName, typename Body>
 CUresult Call(Body&& body) {
-  return CallAnyTime<kName>([&] { return Initialized() ? body() : CUDA_ERROR_NOT_INITIALIZED; });
+  return CallAnyTime<kName>([&] {
+    if (!Initialized()) return CUDA_ERROR_NOT_INITIALIZED;
+    const InsideDriver inside;
+    return body();
+  });
 }
 
 }  // namespace parkade::sim

@@ -40,6 +40,7 @@ CUresult StartDriver() {
   }
   AllowManyFiles();
   driver_pid = getpid();
+  WatchCheckpoint(&driver->account.Own());
   SetInitialized();
   return CUDA_SUCCESS;
 }

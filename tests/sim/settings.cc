@@ -53,6 +53,8 @@ void Set(Settings& settings, const std::string& name, const std::string& value) 
     settings.mig = ReadNumber(name, value) != 0;
   } else if (name == "cc") {
     settings.cc = ReadNumber(name, value) != 0;
+  } else if (name == "checkpoint_breaks") {
+    settings.checkpoint_breaks = ReadNumber(name, value) != 0;
   } else {
     Refuse(name, value);
   }
@@ -69,7 +71,8 @@ Settings ReadSettings() {
   std::ifstream config(settings.dir + "/config");
   for (std::string name, value; config >> name >> value;) Set(settings, name, value);
 
-  for (const char* name : {"gpus", "gpu_bytes", "context_bytes", "link_gbps", "mps", "mig", "cc"}) {
+  for (const char* name : {"gpus", "gpu_bytes", "context_bytes", "link_gbps", "mps", "mig", "cc",
+                           "checkpoint_breaks"}) {
     std::string variable = std::string("SIM_") + name;
     std::transform(variable.begin(), variable.end(), variable.begin(), ::toupper);
     if (const char* value = getenv(variable.c_str())) Set(settings, name, value);

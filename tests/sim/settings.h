@@ -20,6 +20,7 @@ struct Settings {
   bool mps = false;               // SIM_MPS: says that MPS shares its GPUs
   bool mig = false;               // SIM_MIG: says that its GPUs are slices of one
   bool cc = false;                // SIM_CC: says that confidential computing is on
+  bool checkpoint_breaks = false;  // SIM_CHECKPOINT_BREAKS: a checkpoint leaves its process FAILED
 };
 
 // Reads SIM_DIR/config (lines such as `gpu_bytes 8G`) and then the environment, which wins. An

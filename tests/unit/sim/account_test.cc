@@ -1,8 +1,5 @@
 // One account over all processes: a second process allocates, imports, and is killed.
 #include <fcntl.h>
-#include <signal.h>
-#include <spawn.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -11,64 +8,12 @@
 #include "common/fd.h"
 #include "tests/unit/emulated.h"
 #include "tests/unit/sim/gpu.h"
+#include "tests/unit/sim/peer.h"
 
 using namespace parkade;
 using namespace parkade::sim;
 
 namespace {
-
-// A running sim_peer with a context on GPU 0.
-class Peer {
- public:
-  Peer() {
-    int in[2], out[2];
-    REQUIRE(pipe2(in, O_CLOEXEC) == 0);
-    REQUIRE(pipe2(out, O_CLOEXEC) == 0);
-    posix_spawn_file_actions_t actions;
-    posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_adddup2(&actions, in[0], 0);
-    posix_spawn_file_actions_adddup2(&actions, out[1], 1);
-    char program[] = SIM_PEER;
-    char* argv[] = {program, nullptr};
-    REQUIRE(posix_spawn(&pid_, program, &actions, nullptr, argv, environ) == 0);
-    posix_spawn_file_actions_destroy(&actions);
-    close(in[0]);
-    close(out[1]);
-    to_.Reset(in[1]);
-    from_.Reset(out[0]);
-    REQUIRE(Answer() == CUDA_SUCCESS);
-  }
-  ~Peer() {
-    kill(pid_, SIGKILL);
-    waitpid(pid_, nullptr, 0);
-  }
-  Peer(const Peer&) = delete;
-  Peer& operator=(const Peer&) = delete;
-
-  CUresult Do(const std::string& line) {
-    const std::string text = line + "\n";
-    REQUIRE(write(to_.get(), text.data(), text.size()) == ssize_t(text.size()));
-    return Answer();
-  }
-  // Returns when it is dead, before anybody has waited for it.
-  void Kill() {
-    kill(pid_, SIGKILL);
-    siginfo_t info;
-    REQUIRE(waitid(P_PID, id_t(pid_), &info, WEXITED | WNOWAIT) == 0);
-  }
-
- private:
-  CUresult Answer() {
-    std::string text;
-    for (char c = 0; read(from_.get(), &c, 1) == 1 && c != '\n';) text += c;
-    REQUIRE_FALSE(text.empty());
-    return CUresult(std::stoi(text));
-  }
-
-  pid_t pid_ = 0;
-  Fd to_;
-  Fd from_;
-};
 
 std::string Hex(const CUipcMemHandle& token) {
   std::string text;

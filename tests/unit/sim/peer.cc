@@ -53,11 +53,38 @@ CUresult AddOne(CUdeviceptr at) {
   return result == CUDA_SUCCESS ? cuMemcpyHtoD(at, &word, sizeof word) : result;
 }
 
+// Keeps a call inside the driver for so long.
+CUresult Spin(unsigned ms) {
+  CUmodule module;
+  CUfunction spin;
+  void* parameters[] = {&ms};
+  CUresult result = cuModuleLoadData(&module, "any");
+  if (result == CUDA_SUCCESS) result = cuModuleGetFunction(&spin, module, "spin_ms");
+  if (result == CUDA_SUCCESS) {
+    result = cuLaunchKernel(spin, 1, 1, 1, 1, 1, 1, 0, nullptr, parameters, nullptr);
+  }
+  return result == CUDA_SUCCESS ? cuCtxSynchronize() : result;
+}
+
+// Makes memory that another process can open; nobody does.
+CUresult Export(size_t bytes) {
+  CUmemAllocationProp prop = {};
+  prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  prop.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0};
+  prop.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+  int fd = -1;
+  const CUresult result = cuMemCreate(&handle, bytes, &prop, 0);
+  if (result != CUDA_SUCCESS) return result;
+  return cuMemExportToShareableHandle(&fd, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
+}
+
 CUresult Do(std::istringstream& words) {
   std::string verb, pid, fd;
   size_t bytes = 0;
   words >> verb;
   if (verb == "alloc" && words >> bytes) return cuMemAlloc(&native, bytes);
+  if (verb == "spin" && words >> bytes) return Spin(unsigned(bytes));
+  if (verb == "export" && words >> bytes) return Export(bytes);
   if (verb == "free") return cuMemFree(native);
   if (verb == "import" && words >> pid >> fd >> bytes) return Import(pid, fd, bytes);
   if (verb == "add") return AddOne(mapped != 0 ? mapped : opened);
