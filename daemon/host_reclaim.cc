@@ -18,6 +18,7 @@ constexpr uint64_t kAnswerMs = 10'000;
 bool MayGiveBack(const Process& process) {
   const ProcessView view = process.View();
   if (!view.connected || !view.ledger) return false;
+  if (view.deep.state != DeepMark::State::kNone) return false;  // it would wait in the driver
   // Also of one that is paused in part: what it keeps of the tags that are back.
   const bool still =
       view.state == wire::ProcessState::kRunning || view.state == wire::ProcessState::kPaused;

@@ -203,7 +203,8 @@ void Journal::Note(const Event& event) {
   const std::string key = KeyOf(view.identity);
   if (event.kind == Event::Kind::kGone) return Forget(view.identity);
   if (!IsSettled(view.state)) return;
-  std::string body = Pack(RememberedProcess{view.identity, view.introduction, view.state});
+  std::string body =
+      Pack(RememberedProcess{view.identity, view.introduction, view.state, view.deep});
   {
     const MutexLock lock(mu_);
     const auto known = processes_.find(key);
@@ -217,6 +218,11 @@ void Journal::Forget(const Identity& identity) { Write(Kind::kGone, KeyOf(identi
 void Journal::Close() {
   const MutexLock lock(mu_);
   closed_ = true;
+}
+
+bool Journal::closed() const {
+  const MutexLock lock(mu_);
+  return closed_;
 }
 
 void Journal::Write(Kind kind, std::string body) {

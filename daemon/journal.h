@@ -55,6 +55,9 @@ class Journal {
   // A process came, changed its state or went.
   void Note(const Event& event) EXCLUDES(mu_);
 
+  // What is noted of processes from now on the next daemon does not know.
+  bool closed() const EXCLUDES(mu_);
+
   // A process has ended while nobody looked.
   void Forget(const Identity& identity) EXCLUDES(mu_);
 
@@ -94,7 +97,7 @@ class Journal {
 
   // Innermost. The one lock that is held across a write: the order of records is what the file
   // means, and it goes to the page cache of a local file.
-  Mutex mu_;
+  mutable Mutex mu_;
   std::map<std::string, std::string> processes_ GUARDED_BY(mu_);     // packed, by packed identity
   std::map<uint64_t, std::string> begun_ GUARDED_BY(mu_);            // packed, by number
   std::deque<std::string> answers_ GUARDED_BY(mu_);                  // packed

@@ -43,6 +43,48 @@ bool IsState(uint64_t number) {
   return number <= UINT32_MAX && wire::IsProcessState(uint32_t(number));
 }
 
+void Put(Packer& to, const DeepMark& in) {
+  to.Number(uint64_t(in.state));
+  to.Number(in.bytes.size());
+  for (const auto& [uuid, bytes] : in.bytes) {
+    to.Text(uuid);
+    to.Number(bytes);
+  }
+}
+
+std::optional<DeepMark> GetDeepMark(Unpacker& from) {
+  DeepMark out;
+  const uint64_t state = from.Number();
+  if (!IsDeepState(state)) return std::nullopt;
+  out.state = DeepMark::State(state);
+  const uint64_t gpus = from.Number();
+  for (uint64_t i = 0; i < gpus && from.ok(); ++i) {
+    std::string uuid = from.Text();
+    out.bytes[std::move(uuid)] = from.Number();
+  }
+  return out;
+}
+
+// One that has failed; empty where it is none.
+void Put(Packer& to, const absl::Status& in) {
+  to.Number(uint64_t(in.code()));
+  if (in.ok()) return;
+  to.Text(MessageOf(in));
+  const auto info = in.GetPayload(kErrorInfoUrl);
+  to.Text(info ? std::string(*info) : "");
+}
+
+std::optional<absl::Status> GetStatus(Unpacker& from) {
+  const uint64_t number = from.Number();
+  if (number > uint64_t(absl::StatusCode::kUnauthenticated)) return std::nullopt;  // the last one
+  const auto code = absl::StatusCode(number);
+  if (code == absl::StatusCode::kOk) return absl::OkStatus();
+  const std::string message = from.Text();
+  absl::Status status(code, message);
+  status.SetPayload(kErrorInfoUrl, absl::Cord(from.Text()));
+  return status;
+}
+
 void Put(Packer& to, const Outcome& in) {
   to.Number(uint64_t(in.pid));
   to.Number(in.already ? 1 : 0);
@@ -71,6 +113,11 @@ void Put(Packer& to, const Outcome& in) {
     to.Number(block.offset);
     to.Number(block.missing ? 1 : 0);
   }
+  to.Number(in.deep.concerns ? 1 : 0);
+  to.Number(in.deep.deep ? 1 : 0);
+  to.Number(in.deep.bytes);
+  to.Real(in.deep.seconds);
+  Put(to, in.deep.refusal);
 }
 
 void Put(Packer& to, const Outcomes& outcomes) {
@@ -113,6 +160,13 @@ std::optional<Outcome> GetOutcome(Unpacker& from) {
     block.offset = from.Number();
     block.missing = from.Number() != 0;
   }
+  out.deep.concerns = from.Number() != 0;
+  out.deep.deep = from.Number() != 0;
+  out.deep.bytes = from.Number();
+  out.deep.seconds = from.Real();
+  auto refusal = GetStatus(from);
+  if (!refusal) return std::nullopt;
+  out.deep.refusal = std::move(*refusal);
   return out;
 }
 
@@ -156,6 +210,7 @@ std::string Pack(const RememberedProcess& process) {
   to.Number(in.scratch_base_yields ? 1 : 0);
   to.Number(uint64_t(in.default_policy));
   to.Number(uint64_t(process.state));
+  Put(to, process.deep);
   return to.Take();
 }
 
@@ -172,10 +227,13 @@ std::optional<RememberedProcess> UnpackProcess(std::string_view bytes) {
   in.scratch_base_yields = from.Number() != 0;
   const uint64_t policy = from.Number();
   const uint64_t state = from.Number();
-  const bool known = policy <= UINT32_MAX && wire::IsPolicy(uint32_t(policy)) && IsState(state);
+  auto deep = GetDeepMark(from);
+  const bool known =
+      deep && policy <= UINT32_MAX && wire::IsPolicy(uint32_t(policy)) && IsState(state);
   if (!from.done() || !known) return std::nullopt;
   in.default_policy = wire::Policy(policy);
   out.state = wire::ProcessState(state);
+  out.deep = std::move(*deep);
   return out;
 }
 
@@ -227,15 +285,8 @@ std::string Pack(const GivenAnswer& answer) {
   to.Text(answer.caller);
   to.Text(answer.request_id);
   to.Text(answer.body);
-  const absl::Status& status = answer.answer.status();
-  to.Number(uint64_t(status.code()));
-  if (!answer.answer.ok()) {
-    to.Text(MessageOf(status));
-    const auto info = status.GetPayload(kErrorInfoUrl);
-    to.Text(info ? std::string(*info) : "");
-  } else {
-    Put(to, *answer.answer);
-  }
+  Put(to, answer.answer.status());
+  if (answer.answer.ok()) Put(to, *answer.answer);
   to.Text(answer.operation);
   to.Number(uint64_t(answer.kind));
   to.Number(answer.pids.size());
@@ -249,13 +300,10 @@ std::string Pack(const GivenAnswer& answer) {
 std::optional<GivenAnswer> UnpackAnswer(std::string_view bytes) {
   Unpacker from(bytes);
   GivenAnswer out{from.Text(), from.Text(), from.Text(), Outcomes{}, {}};
-  const uint64_t number = from.Number();
-  if (number > uint64_t(absl::StatusCode::kUnauthenticated)) return std::nullopt;  // the last one
-  if (const auto code = absl::StatusCode(number); code != absl::StatusCode::kOk) {
-    const std::string message = from.Text();
-    absl::Status status(code, message);
-    status.SetPayload(kErrorInfoUrl, absl::Cord(from.Text()));
-    out.answer = std::move(status);
+  auto status = GetStatus(from);
+  if (!status) return std::nullopt;
+  if (!status->ok()) {
+    out.answer = std::move(*status);
   } else {
     auto outcomes = GetOutcomes(from);
     if (!outcomes) return std::nullopt;

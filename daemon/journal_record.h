@@ -24,6 +24,7 @@ struct RememberedProcess {
   Identity identity;
   Introduction introduction;
   wire::ProcessState state = wire::ProcessState::kRunning;
+  DeepMark deep = {};
 };
 
 enum class OperationKind : uint64_t {

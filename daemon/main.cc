@@ -18,6 +18,7 @@
 #include "common/log.h"
 #include "daemon/authority.h"
 #include "daemon/config.h"
+#include "daemon/driver_helper.h"
 #include "daemon/events.h"
 #include "daemon/gpu_account.h"
 #include "daemon/gpus.h"
@@ -215,6 +216,9 @@ int Run(const Config& config) {
 
 int main(int argc, char** argv) {
   using namespace parkade::daemon;
+  if (argc > 1 && std::string_view(argv[1]) == kDriverHelperFlag) {
+    return RunDriverHelper(argc, argv);
+  }
   CLI::App app("parkaded: pauses and resumes the GPU memory of this node's processes.");
   Flags flags;
   bool check = false;

@@ -31,6 +31,7 @@ absl::StatusOr<std::vector<Member>> MembersFor(const ProcessList& processes, con
   std::vector<Member> members;
   for (const auto& process : processes) {
     const ProcessView view = process->View();
+    if (view.deep.state == DeepMark::State::kFailed) return GivenUp(process->pid());
     switch (view.state) {
       case ProcessState::kRunning:
       case ProcessState::kPaused:
@@ -82,11 +83,19 @@ absl::StatusOr<std::vector<Demand>> DemandsOf(const std::vector<Member>& members
   return demands;
 }
 
+absl::Status GivenUp(int pid) {
+  return Fail(absl::StatusCode::kFailedPrecondition, "CHECKPOINT_FAILED",
+              Cat("the driver has given up process ", pid,
+                  " during its process checkpoint: it cannot be resumed"),
+              {{"pid", std::to_string(pid)}});
+}
+
 GpuAccount::ByGpu Lacking(const std::vector<Member>& members,
                           const std::vector<std::string>& tags) {
   GpuAccount::ByGpu lacking;
   for (const Member& member : members) {
     if (member.already) continue;
+    for (const auto& [uuid, bytes] : member.process->View().deep.bytes) lacking[uuid] += bytes;
     const auto ledger = member.process->Ledger();
     if (!ledger.ok()) continue;
     const wire::LedgerHeader& header = ledger->header;

@@ -25,6 +25,7 @@ struct Member {
   wire::Reply finished{};    // of Commit or Resume
   bool is_back = false;      // a Resume has brought in what it was about
   bool was_out = false;      // before the transition, in part at least: an undo leaves that there
+  DeepOutcome deep{};        // what the driver's checkpoint came to
   Bytes disk_out = 0;        // bytes that it had on disk then, and has no others of
 };
 
@@ -32,16 +33,19 @@ struct Member {
 absl::Status CheckEpoch(const ProcessList& processes, uint64_t epoch);
 
 // Members for the processes. Those that are at their goal are done already; BUSY when one is moving
-// by itself, as after the loss of its last daemon; SHIM_DISCONNECTED.
+// by itself, as after the loss of its last daemon; SHIM_DISCONNECTED; CHECKPOINT_FAILED.
 absl::StatusOr<std::vector<Member>> MembersFor(const ProcessList& processes, const AtGoal& at_goal,
                                                uint64_t epoch);
+
+// Of a process whose driver's checkpoint has failed for good.
+absl::Status GivenUp(int pid);
 
 // What a pause of the members asks of the node; `stage`: host memory on the way to disk.
 absl::StatusOr<std::vector<Demand>> DemandsOf(const std::vector<Member>& members, Bytes stage);
 
 // HBM that the members lack, by GPU, as their ledgers say; a shim that has tried and failed knows
-// it to the last page. Of tags, if any are named, at least that: ledgers say nothing of the room
-// between their allocations.
+// it to the last page. What the driver's checkpoint takes again is part of it. Of tags, if any are
+// named, at least that: ledgers say nothing of the room between their allocations.
 GpuAccount::ByGpu Lacking(const std::vector<Member>& members,
                           const std::vector<std::string>& tags = {});
 

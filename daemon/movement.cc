@@ -73,6 +73,10 @@ Outcome Movement::OutcomeOf(const Member& member, wire::ProcessState goal,
   outcome.pid = member.process->pid();
   outcome.already = member.already || member.finished.already != 0;
   outcome.state = member.already ? member.process->State() : ProcessState(member.finished.state);
+  if (member.process->View().deep.state == DeepMark::State::kFailed) {
+    outcome.state = ProcessState::kFailed;
+  }
+  outcome.deep = member.deep;
   outcome.stats = member.finished.stats;
   if (goal == ProcessState::kPaused && !member.already) {
     // Commit's reply begins where Prepare's ended.

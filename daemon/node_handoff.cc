@@ -171,6 +171,8 @@ absl::Status NodeState::Swap(Sides& sides, std::vector<Scratch::Use>& uses,
   Transition in(sides.in, to_.events, limits_, epoch, &course);
   if (auto s = Provide(sides.out, uses, order.outgoing, booking); !s.ok()) return s;
   if (auto s = CheckFit(sides, order); !s.ok()) return s;
+  // What comes in turn is asked of shims, whose driver must answer them.
+  if (auto s = Surface(sides.in, order.incoming.priority); !s.ok()) return s;
   timeline.Ended("plan");
   const bool any_out =
       std::any_of(sides.out.begin(), sides.out.end(), [](const Member& m) { return !m.already; });

@@ -96,6 +96,9 @@ absl::StatusOr<Outcomes> NodeState::Pause(const Caller& caller, const PauseOrder
   if (!claimed.ok()) return claimed.status();
   std::vector<Member>& members = claimed->members;
 
+  // Its helpers open the driver while bytes move.
+  std::optional<DeepPause> deep;
+  if (order.deep) deep.emplace(DeepOf(members, DeepMark::State::kNone));
   const Begun begun(to_.journal, OperationKind::kPause, members, course.origin());
   Movement movement(to_.gpus, claimed->processes);
   std::vector<Scratch::Use> uses(members.size());
@@ -107,6 +110,10 @@ absl::StatusOr<Outcomes> NodeState::Pause(const Caller& caller, const PauseOrder
 
   movement.WaitForRelease();
   timeline.Ended("free figures");
+  if (deep) {
+    GoDeep(members, *deep);
+    timeline.Ended("deep");
+  }
   to_.account.Changed();
   Outcomes outcomes;
   for (const Member& member : members) {
@@ -248,6 +255,7 @@ absl::Status NodeState::Restore(std::vector<Member>& members, const ResumeOrder&
                     [&course](auto waits) { course.Waits(std::move(waits)); }, course.origin().id,
                     order.priority});
   Transition transition(members, to_.events, limits_, order.epoch, &course);
+  DeepPause deep = DeepOf(members, DeepMark::State::kDeep);
   absl::Status status;
   const bool waits =
       order.wait_timeout_ns != 0 && CanEverFit(Lacking(members, order.tags), to_.gpus);
@@ -258,6 +266,7 @@ absl::Status NodeState::Restore(std::vector<Member>& members, const ResumeOrder&
     // Those that are back stay so; whoever waits for room does no longer.
     // Who has nobody to hear it leaves the queue, but goes on where it need not wait.
     if (course.cancelled() || (!status.ok() && course.unwanted())) status = course.Cancellation();
+    if (status.ok()) status = deep.Up();
     if (!status.ok()) {
       status = Annotate(status, "", {{"paused_pids", Join(PausedPids(members), ", ")}});
     } else {

@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "common/timeline.h"
 #include "daemon/course.h"
+#include "daemon/deep_pause.h"
 #include "daemon/events.h"
 #include "daemon/forecast.h"
 #include "daemon/gpu_account.h"
@@ -40,7 +41,8 @@ class NodeState {
     Returning& returning;
     Reservations& reservations;
   };
-  NodeState(Neighbours neighbours, Transition::Limits limits) : to_(neighbours), limits_(limits) {}
+  NodeState(Neighbours neighbours, Transition::Limits limits, DeepPause::Settings deep = {})
+      : to_(neighbours), limits_(limits), deep_(std::move(deep)) {}
 
   // As Pause and Resume of control.proto. Block until the transition has ended; any thread, several
   // at once.
@@ -62,6 +64,8 @@ class NodeState {
   // Resumes processes that the caller of this has claimed, all at once; what an interrupted
   // operation has left behind paused, or was to bring back.
   absl::Status BringBack(const ProcessList& processes, const PartsBack& parts);
+  // Asks the driver how it has processes that an earlier daemon has marked; nobody else moves them.
+  void SettleDeep(const ProcessList& processes);
 
  private:
   struct Claimed {
@@ -94,6 +98,13 @@ class NodeState {
   bool Estimate(Way way, std::span<const ProcessForecast> processes, double* seconds) const;
   void Note(Way way, std::span<const Outcome> outcomes);
 
+  // For those of the members that are marked so; starts their helpers.
+  DeepPause DeepOf(std::vector<Member>& members, DeepMark::State state) const;
+  // All that were deep already are so, the others go through `others`.
+  void GoDeep(std::vector<Member>& members, DeepPause& others);
+  // Takes those that are deep back from the driver, if there is room for that now: GPU_MEMORY,
+  // otherwise as DeepPause::Up.
+  absl::Status Surface(std::vector<Member>& members, int32_t priority);
   // GPU_MEMORY when who comes in does not fit where the others have left.
   absl::Status CheckFit(const Sides& sides, const HandoffOrder& order) const;
   absl::Status Swap(Sides& sides, std::vector<Scratch::Use>& uses, const HandoffOrder& order,
@@ -111,6 +122,7 @@ class NodeState {
 
   const Neighbours to_;
   const Transition::Limits limits_;
+  const DeepPause::Settings deep_;
   MeasuredRates rates_;
 };
 

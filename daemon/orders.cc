@@ -19,6 +19,10 @@ absl::Status Check(const PauseOrder& order) {
     return bad_size(Cat("chunk_bytes is ", order.chunk_bytes, ", must be from 16 MiB to 4 GiB"));
   }
   if (order.chunk_bytes % 2_MiB != 0) return bad_size("chunk_bytes must be a multiple of 2 MiB");
+  if (order.deep && order.gate.mode == wire::GateMode::kOpen) {
+    return Fail(absl::StatusCode::kInvalidArgument, "BAD_POLICY",
+                "deep stops every CUDA call of the process: the gate must be closed");
+  }
   if (order.scratch_base.empty()) return absl::OkStatus();
   return CheckBasePath(order.scratch_base);
 }

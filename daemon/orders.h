@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "common/bytes.h"
+#include "daemon/deep.h"
 #include "daemon/planner.h"
 #include "daemon/selector.h"
 #include "proto/wire.h"
@@ -29,6 +30,7 @@ struct PauseOrder {
   std::string scratch_base;  // empty: none named
   Bytes chunk_bytes = 256_MiB;
   std::optional<wire::Elision> elision;  // empty: each process's own default
+  bool deep = false;                     // then the driver's process checkpoint
   uint64_t epoch = 0;                    // of the caller; 0: it has none
   bool allow_empty = false;              // nobody selected is no error
 };
@@ -114,6 +116,7 @@ struct Outcome {
   std::vector<GpuChange> gpus;
   std::string reservation = {};               // of a Reserve, which has no process: its id
   std::vector<WrongBlock> wrong_blocks = {};  // of a Verify, the first of stats.wrong_blocks
+  DeepOutcome deep = {};
 };
 using Outcomes = std::vector<Outcome>;
 

@@ -54,10 +54,11 @@ void Process::AnswerAll(const std::map<uint64_t, Expected>& expected, bool ended
   for (const auto& [op_id, e] : expected) e.round->Give(e.slot, {Gone(ended), std::nullopt});
 }
 
-void Process::Remember(Introduction introduction, wire::ProcessState state) {
+void Process::Remember(Introduction introduction, wire::ProcessState state, DeepMark deep) {
   const MutexLock lock(mu_);
   introduction_ = std::move(introduction);
   remembered_ = state;
+  deep_ = std::move(deep);
 }
 
 void Process::Connect(Introduction introduction, std::shared_ptr<wire::Channel> channel,
@@ -187,21 +188,25 @@ void Process::Deliver(const wire::Channel* channel, const wire::WrongBlock& note
 }
 
 ProcessView Process::View() const {
-  ProcessView view{identity_, command_, {}, false, {}, wire::ProcessState::kRunning, {}};
+  ProcessView view{identity_, command_, {}, false, {}, wire::ProcessState::kRunning, {}, {}};
   std::shared_ptr<const Fd> ledger;
   {
     const MutexLock lock(mu_);
     view.introduction = introduction_;
     view.state = remembered_;
     view.connected = channel_ != nullptr;
+    view.deep = deep_;
     if (scratch_ != nullptr) view.scratch_dir = scratch_->path();
     ledger = ledger_;
   }
-  if (ledger == nullptr) return view;
-  if (auto header = wire::ReadLedgerHeader(ledger->get()); header.ok()) {
-    view.state = wire::ProcessState(header->state);
-    view.ledger = *header;
+  if (ledger != nullptr) {
+    if (auto header = wire::ReadLedgerHeader(ledger->get()); header.ok()) {
+      view.state = wire::ProcessState(header->state);
+      view.ledger = *header;
+    }
   }
+  // Its shim knows nothing of that.
+  if (view.deep.state == DeepMark::State::kFailed) view.state = wire::ProcessState::kFailed;
   return view;
 }
 
@@ -215,6 +220,11 @@ absl::StatusOr<wire::LedgerView> Process::Ledger() const {
   auto view = wire::ReadLedger(ledger->get());
   if (!view.ok()) return ToStatus(view.error(), {{"pid", std::to_string(pid())}});
   return std::move(*view);
+}
+
+void Process::SetDeep(DeepMark deep) {
+  const MutexLock lock(mu_);
+  deep_ = std::move(deep);
 }
 
 bool Process::SetScratch(std::shared_ptr<ScratchDirectory> scratch) {

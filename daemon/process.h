@@ -12,6 +12,7 @@
 #include "common/bytes.h"
 #include "common/fd.h"
 #include "common/mutex.h"
+#include "daemon/deep.h"
 #include "daemon/identity.h"
 #include "daemon/round.h"
 #include "daemon/scratch_directory.h"
@@ -50,6 +51,7 @@ struct ProcessView {
   // Of the ledger, or an event's; before the first ledger, what an earlier daemon knew.
   wire::ProcessState state = wire::ProcessState::kRunning;
   std::optional<wire::LedgerHeader> ledger;  // empty: unreadable
+  DeepMark deep;                             // kFailed makes `state` so
 };
 
 class Process {
@@ -63,7 +65,7 @@ class Process {
   FsUser user() const { return {identity_.uid, identity_.gid, GroupsOf(pid())}; }
 
   // Before its first connection: what an earlier daemon knew. No events, no ledger.
-  void Remember(Introduction introduction, wire::ProcessState state) EXCLUDES(mu_);
+  void Remember(Introduction introduction, wire::ProcessState state, DeepMark deep) EXCLUDES(mu_);
   // A connection has said a good Hello. It replaces the one before, whose unanswered messages are
   // answered with SHIM_DISCONNECTED.
   void Connect(Introduction introduction, std::shared_ptr<wire::Channel> channel,
@@ -111,6 +113,9 @@ class Process {
   absl::StatusOr<wire::LedgerView> Ledger() const EXCLUDES(mu_);
   wire::ProcessState State() const { return View().state; }
 
+  // Whoever sets it has claimed the process.
+  void SetDeep(DeepMark deep) EXCLUDES(mu_);
+
   // False when the process has ended: the directory is then the caller's to remove.
   [[nodiscard]] bool SetScratch(std::shared_ptr<ScratchDirectory> scratch) EXCLUDES(mu_);
   std::shared_ptr<ScratchDirectory> scratch() const EXCLUDES(mu_);
@@ -143,6 +148,7 @@ class Process {
   std::shared_ptr<const Fd> ledger_ GUARDED_BY(mu_);
   bool held_its_ledger_ GUARDED_BY(mu_) = false;
   wire::ProcessState remembered_ GUARDED_BY(mu_) = wire::ProcessState::kRunning;  // until then
+  DeepMark deep_ GUARDED_BY(mu_);
   std::map<uint64_t, Expected> expected_ GUARDED_BY(mu_);
   std::shared_ptr<ScratchDirectory> scratch_ GUARDED_BY(mu_);
   bool ended_ GUARDED_BY(mu_) = false;

@@ -41,14 +41,17 @@ ProcessList Revive(Journal& journal) {
       continue;
     }
     alive.push_back(std::make_shared<Process>(known.identity, std::move(pidfd)));
-    alive.back()->Remember(known.introduction, known.state);
+    alive.back()->Remember(known.introduction, known.state, known.deep);
   }
   return alive;
 }
 
 Recovery::Recovery(Neighbours neighbours, Limits limits)
     : to_(neighbours), limits_(limits), watcher_(to_.events.Watch()), others_(to_.registry.All()) {
-  for (const auto& process : others_) to_.returning.Expect(*process);
+  for (const auto& process : others_) {
+    to_.returning.Expect(*process);
+    if (process->View().deep.state == DeepMark::State::kDeep) marked_.push_back(process);
+  }
   for (const BegunOperation& operation : to_.journal.found().interrupted) {
     Interrupted& entry = interrupted_.emplace_back();
     entry.operation = operation;
@@ -78,6 +81,7 @@ void Recovery::Stop() {
 }
 
 void Recovery::Loop() {
+  if (!marked_.empty()) to_.node.SettleDeep(marked_);
   const Deadline come_back = Deadline::InMs(limits_.come_back_ms);
   const Deadline give_up = Deadline::InMs(limits_.give_up_ms);
   for (;;) {

@@ -3,8 +3,9 @@
 // A pause that has left all of its processes paused counts as done; one that has paused only some
 // of them is rolled back: those resume. A resume is finished. Each process is looked at when its
 // shim has come back and it does not move by itself any more; for the verdict over a group the
-// others are waited for 2 s at most. So long orders wait, too, for processes that are known and not
-// there yet. One that has not connected after a minute stays as it is, free for new orders.
+// others are waited for 2 s at most. Before that the driver is asked about processes that were
+// deep. So long orders wait, too, for processes that are known and not there yet. One that has not
+// connected after a minute stays as it is, free for new orders.
 #pragma once
 
 #include <list>
@@ -78,6 +79,7 @@ class Recovery {
   // The thread's.
   std::list<Interrupted> interrupted_;
   ProcessList others_;  // known and not there yet
+  ProcessList marked_;  // that the driver's checkpoint may have
   std::thread thread_;
 };
 

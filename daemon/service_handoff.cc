@@ -30,6 +30,9 @@ absl::StatusOr<HandoffOrder> Read(const v1::HandoffRequest& in, const Asker& ask
   if (!in.incoming().tags().empty()) {
     return BadRequest("a handoff brings in all that is out: incoming has tags");
   }
+  if (in.outgoing().deep()) {
+    return BadRequest("a handoff takes nobody deep: pause them so when they are out");
+  }
   HandoffOrder out;
   auto outgoing = Read(in.outgoing(), asker);
   if (!outgoing.ok()) return outgoing.status();

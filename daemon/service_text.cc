@@ -125,6 +125,7 @@ absl::StatusOr<PauseOrder> Read(const v1::PauseRequest& in, const Asker& asker) 
   if (in.elision() != 0) out.elision = elision;
   out.scratch_base = in.scratch_base();
   if (in.chunk_bytes() != 0) out.chunk_bytes = in.chunk_bytes();
+  out.deep = in.deep();
   out.epoch = in.epoch();
   return out;
 }
@@ -159,6 +160,7 @@ void Write(const ProcessView& in, v1::Process* out) {
   if (in.introduction.rank) out->set_rank(*in.introduction.rank);
   out->set_state(WriteState(in.state));
   out->set_connected(in.connected);
+  out->set_deep(in.deep.state == DeepMark::State::kDeep);
   out->set_scratch_dir(Printable(in.scratch_dir));
   out->set_shim_version(in.introduction.shim_version);
   if (!in.ledger) return;
@@ -292,6 +294,12 @@ void Write(const Outcome& in, v1::TransitionResult* out) {
     wrong->set_offset(block.offset);
     wrong->set_missing(block.missing);
   }
+  if (!in.deep.concerns) return;
+  auto* deep = out->mutable_deep();
+  deep->set_deep(in.deep.deep);
+  deep->set_freed_bytes(in.deep.bytes);
+  deep->set_seconds(in.deep.seconds);
+  if (!in.deep.refusal.ok()) Write(in.deep.refusal, deep->mutable_refusal());
 }
 
 void Write(const Event& in, v1::Event* out) {

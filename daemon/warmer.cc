@@ -64,7 +64,8 @@ bool Warmer::Begin(const std::shared_ptr<Round>& round) {
 
 void Warmer::Warm(Process& process, Bytes bytes) {
   const ProcessView view = process.View();
-  if (!view.ledger) return;
+  // Under the driver's checkpoint it would wait in the driver.
+  if (!view.ledger || view.deep.state != DeepMark::State::kNone) return;
   const Bytes held = std::min<Bytes>(view.ledger->host_pool_bytes, kMost);
   if (held >= bytes) return;
   Demand demand;

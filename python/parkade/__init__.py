@@ -33,6 +33,7 @@ from .tags import tag
 from .types import (
     Allocation,
     Budget,
+    DeepStep,
     Elision,
     Event,
     EventKind,
@@ -75,7 +76,7 @@ from .types import (
 
 __all__ = [
     "Aborted", "Allocation", "AlreadyExists", "AsyncClient", "Budget", "Cancelled", "Client", "DataLoss",
-    "DeadlineExceeded", "Elision", "Error", "Event", "EventKind", "FailedPrecondition", "Failure", "Forecast",
+    "DeadlineExceeded", "DeepStep", "Elision", "Error", "Event", "EventKind", "FailedPrecondition", "Failure", "Forecast",
     "ForeignMemory", "FreeMemory", "GateMode", "GatedAllocations", "GatedWork", "Gpu", "GpuChange",
     "GpuDemand", "GpuUser", "GpuWait", "Group", "Hook", "Internal", "InvalidArgument", "Node", "NotFound", "OnExported",
     "Operation", "OperationKind", "OperationState", "Overlap", "PermissionDenied", "Policy", "Process",

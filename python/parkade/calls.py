@@ -44,6 +44,7 @@ class PauseOptions(TransitionOptions, total=False):
     gated_allocations: types.GatedAllocations | str
     on_exported: types.OnExported | str
     elision: types.Elision | str
+    deep: bool  # then the driver's process checkpoint; TransitionResult.deep says what came of it
 
 
 class ResumeOptions(TransitionOptions, total=False):

@@ -109,6 +109,7 @@ class Process:
     epoch: int
     pinned_bytes: int
     events: tuple[str, ...]
+    deep: bool
 
 
 @dataclass(frozen=True)
@@ -236,6 +237,24 @@ class WrongBlock:
 
 
 @dataclass(frozen=True)
+class Failure:
+    code: int
+    reason: str
+    message: str
+    metadata: dict[str, str]
+
+
+@dataclass(frozen=True)
+class DeepStep:
+    """The driver's process checkpoint of a process, or why there is none. `errors.of(refusal)` is its exception."""
+
+    deep: bool
+    freed_bytes: int
+    seconds: float
+    refusal: Optional[Failure]
+
+
+@dataclass(frozen=True)
 class TransitionResult:
     """What became of one process in a pause, resume, handoff or verify."""
 
@@ -258,6 +277,7 @@ class TransitionResult:
     elided_bytes: int
     wrong_block_count: int
     wrong_blocks: tuple[WrongBlock, ...]
+    deep: Optional[DeepStep]
 
 
 @dataclass(frozen=True)
@@ -268,14 +288,6 @@ class ScratchEntry:
     bytes: int
     dead: bool
     reason: str
-
-
-@dataclass(frozen=True)
-class Failure:
-    code: int
-    reason: str
-    message: str
-    metadata: dict[str, str]
 
 
 @dataclass(frozen=True)

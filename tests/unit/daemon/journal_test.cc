@@ -60,12 +60,16 @@ void Put(const std::string& path, const std::string& bytes) {
   std::ofstream(path, std::ios::binary | std::ios::trunc) << bytes;
 }
 
+const DeepMark kMark{DeepMark::State::kDeep, {{"GPU-1", 620}}};
+
 // Some of everything.
 void Fill(Journal& journal) {
   journal.Note(StateOf(1, ProcessState::kRunning, Event::Kind::kAppeared));
   journal.Note(StateOf(2, ProcessState::kRunning, Event::Kind::kAppeared));
   const uint64_t first = journal.Begin(PauseOf({1, 2}));
-  journal.Note(StateOf(1, ProcessState::kPaused));
+  Event deep = StateOf(1, ProcessState::kPaused);
+  deep.process.deep = kMark;
+  journal.Note(deep);
   journal.End(first);
   Outcome outcome;
   outcome.pid = 1;
@@ -73,6 +77,7 @@ void Fill(Journal& journal) {
   outcome.stats.host_bytes = 12345;
   outcome.total_seconds = 1.5;
   outcome.gpus.push_back({"GPU-1", 1, 2, 3});
+  outcome.deep = {true, true, 620, 0.7, Fail(absl::StatusCode::kInternal, "CUDA_ERROR_X", "no")};
   journal.Answer({"uid 7", "first", "body", Outcomes{outcome}});
   journal.Answer(
       {"uid 7", "second", "other",
@@ -104,6 +109,7 @@ TEST_CASE("the next daemon finds processes, what was begun and not ended, and an
     CHECK(found.processes[0].introduction.job == "train");
     CHECK(found.processes[0].introduction.rank == 1);
     CHECK(found.processes[0].state == ProcessState::kPaused);
+    CHECK(found.processes[0].deep == kMark);
     REQUIRE(found.interrupted.size() == 1);
     CHECK(found.interrupted[0].kind == OperationKind::kPause);
     REQUIRE(found.interrupted[0].parties.size() == 1);
@@ -118,6 +124,11 @@ TEST_CASE("the next daemon finds processes, what was begun and not ended, and an
     CHECK(outcome.total_seconds == 1.5);
     CHECK(outcome.gpus[0].uuid == "GPU-1");
     CHECK(outcome.gpus[0].expected == 3);
+    CHECK(outcome.deep.concerns);
+    CHECK(outcome.deep.deep);
+    CHECK(outcome.deep.bytes == 620);
+    CHECK(outcome.deep.seconds == 0.7);
+    CHECK(ReasonOf(outcome.deep.refusal) == "CUDA_ERROR_X");
     const absl::Status failed = found.answers[1].answer.status();
     CHECK(failed.code() == absl::StatusCode::kResourceExhausted);
     CHECK(ReasonOf(failed) == "DISK_SPACE");
