@@ -62,6 +62,7 @@ Json ToJson(const v1::Process& process) {
             {"rank", process.has_rank() ? Json(process.rank()) : Json()},
             {"state", StateName(process.state())},
             {"connected", process.connected()},
+            {"deep", process.deep()},
             {"devices", Json::array()},
             {"host_backup_bytes", process.host_backup_bytes()},
             {"disk_backup_bytes", process.disk_backup_bytes()},
@@ -90,6 +91,20 @@ Json ToJson(const v1::Allocation& allocation) {
           {"place", allocation.place()}};
 }
 
+Json ToJson(const v1::Failure& failure) {
+  return {{"code", failure.code()},
+          {"reason", failure.reason()},
+          {"message", failure.message()},
+          {"metadata", failure.metadata()}};
+}
+
+Json ToJson(const v1::DeepStep& step) {
+  return {{"deep", step.deep()},
+          {"freed_bytes", step.freed_bytes()},
+          {"seconds", step.seconds()},
+          {"refusal", step.has_refusal() ? ToJson(step.refusal()) : Json()}};
+}
+
 Json ToJson(const v1::TransitionResult& result) {
   const uint64_t residue = result.residue_bytes();  // 0: unknown
   Json json{{"pid", result.pid()},
@@ -108,7 +123,8 @@ Json ToJson(const v1::TransitionResult& result) {
             {"residue_bytes", residue == 0 ? Json() : Json(residue)},
             {"let_through", result.let_through()},
             {"wait_seconds", result.wait_seconds()},
-            {"gpus", Json::array()}};
+            {"gpus", Json::array()},
+            {"deep", result.has_deep() ? ToJson(result.deep()) : Json()}};
   for (const auto& gpu : result.gpus()) {
     json["gpus"].push_back(Json{{"uuid", gpu.uuid()},
                                 {"free_before_bytes", gpu.free_before_bytes()},
@@ -118,13 +134,6 @@ Json ToJson(const v1::TransitionResult& result) {
                                 {"allowed_bytes", gpu.allowed_bytes()}});
   }
   return json;
-}
-
-Json ToJson(const v1::Failure& failure) {
-  return {{"code", failure.code()},
-          {"reason", failure.reason()},
-          {"message", failure.message()},
-          {"metadata", failure.metadata()}};
 }
 
 Json ToJson(const v1::ProcessForecast& process) {

@@ -31,6 +31,7 @@ struct PauseOptions {
   std::string gated_allocations;
   std::string on_exported;
   std::string elision;
+  bool deep = false;
   TransitionOptions shared;
 };
 
@@ -48,6 +49,9 @@ absl::Status CheckEffects(const PauseOptions& options, const v1::PauseRequest& r
   }
   if (request.policy() == v1::POLICY_KEEP && tags.empty()) {
     return UsageError("--policy keep alone moves nothing: add --tag-policy for what shall move");
+  }
+  if (options.gate == "open" && options.deep) {
+    return UsageError("--deep stops every CUDA call of the processes, so the gate cannot be open");
   }
   if (options.gate == "open" &&
       !(options.gated_work.empty() && options.gated_allocations.empty())) {
@@ -95,6 +99,7 @@ absl::StatusOr<v1::PauseRequest> MakeRequest(const PauseOptions& options, const 
                                                               : v1::ON_EXPORTED_BROKER);
   }
   request.set_allow_empty(options.allow_empty);
+  request.set_deep(options.deep);
   if (options.elision == "hash") request.set_elision(v1::ELISION_HASH);
   if (options.elision == "bytes") request.set_elision(v1::ELISION_BYTES);
   if (options.elision == "off") request.set_elision(v1::ELISION_OFF);
@@ -164,6 +169,10 @@ void AddPause(CLI::App& app, Context& context) {
                    "(default), bytes (compares them too), or off: all move")
       ->check(CLI::IsMember({"hash", "bytes", "off"}).description(""))
       ->type_name("WAY");
+  verb->add_flag(
+      "--deep", options->deep,
+      "Then the driver's process checkpoint takes the rest, contexts and modules, out of "
+      "GPU memory too; where it cannot, the processes are paused and the answer says why");
   AddTransitionOptions(*verb, options->shared);
   verb->callback([&context, options] {
     context.verb = [&context, options] { return Pause(*options, context); };

@@ -19,9 +19,10 @@ inline Colour ColourOf(v1::ProcessState state) {
   }
 }
 
-// "paused", with a word where the shim has no connection: what is shown is then its last.
+// "paused", with a word where it is so deep, and where the shim has no connection: what is shown is
+// then its last.
 inline Table::Cell StateCell(const v1::Process& process) {
-  const std::string state = StateName(process.state());
+  const std::string state = absl::StrCat(StateName(process.state()), process.deep() ? " deep" : "");
   if (process.connected()) return {state, ColourOf(process.state())};
   return {absl::StrCat(state, " (disconnected)"), Colour::kRed};
 }

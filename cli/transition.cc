@@ -69,6 +69,30 @@ Table MovesTable(const Results& results, bool wide) {
   return table;
 }
 
+// What the driver's checkpoint came to, of those that it was about.
+Table DeepTable(const Results& results) {
+  Table table;
+  table.AddColumn("PID", Align::kRight);
+  table.AddColumn("DEEP");
+  for (const char* name : {"FREED", "TIME"}) table.AddColumn(name, Align::kRight);
+  table.AddColumn("WHY NOT");
+  for (const auto& result : results) {
+    if (!result.has_deep()) continue;
+    const v1::DeepStep& deep = result.deep();
+    const bool refused = deep.has_refusal();
+    table.AddRow({absl::StrCat(result.pid()),
+                  deep.deep() ? "yes"
+                  : refused   ? "no"
+                              : "undone",
+                  refused ? "-" : FormatBytes(deep.freed_bytes()),
+                  refused ? "-" : FormatSeconds(deep.seconds()),
+                  refused ? absl::StrCat(Printable(deep.refusal().message()), " (",
+                                         deep.refusal().reason(), ")")
+                          : "-"});
+  }
+  return table;
+}
+
 std::string Change(uint64_t before, uint64_t after) {
   if (after >= before) return absl::StrCat(after > before ? "+" : "", FormatBytes(after - before));
   return absl::StrCat("-", FormatBytes(before - after));
@@ -102,6 +126,9 @@ void PrintResults(const Results& results, const Context& context) {
   }
   const size_t width = context.wide() ? 0 : terminal.out_columns;
   MovesTable(results, context.wide()).Print(terminal.out, width, terminal.colour);
+  const Table deep = DeepTable(results);
+  // A sentence is not cut to the terminal's width.
+  if (!deep.empty()) deep.Print(terminal.out << '\n', 0, terminal.colour);
   const Table gpus = GpuTable(results);
   if (!gpus.empty()) gpus.Print(terminal.out << '\n', width, terminal.colour);
 }

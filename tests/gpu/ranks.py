@@ -79,6 +79,17 @@ class Job:
         self._node.expect(0, "resume", *self.pids)
         self.longest = max(self.longest, time.monotonic() - begin)
 
+    def refuses_deep(self):
+        """With live communicators a deep pause is a plain one, and says why."""
+        results = self._node.json("pause", *self.pids, "--deep")["results"]
+        self._node.expect(0, "resume", *self.pids)
+        for result in results:
+            harness.equal((result["state"], result["deep"]["deep"]), ("paused", False), f"a rank with NCCL: {result}")
+        refusals = [result["deep"]["refusal"] for result in results]
+        reasons = {refusal["reason"] for refusal in refusals}
+        harness.holds(reasons <= {"FOREIGN_MEMORY", "NOT_ALL_OUT", "PEER_REFUSED"}, f"refusals: {refusals}")
+        print(f"deep: {refusals[0]['message']}", flush=True)
+
     def _note_foreign(self):
         """What stays in HBM, by kind."""
         for pid in self.pids:
@@ -114,10 +125,12 @@ class Job:
             f" most; held {self.kept >> 20} MiB; not ours: {foreign}", flush=True)
 
 
-def paused(node, count, options, label, program, *words, env):
-    """What the ranks computed through all pauses."""
+def paused(node, count, options, label, program, *words, env, nccl=False):
+    """What the ranks computed through all pauses. `nccl`: their communicators live all the time."""
     job = Job(node, count, program, *words, "--held", options.held, env=env)
     job.between_steps(options.held)
+    if nccl:
+        job.refuses_deep()
     job.at_random(options.random, random.Random(options.seed))
     results = job.results()
     job.show(label)

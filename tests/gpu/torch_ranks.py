@@ -1,7 +1,7 @@
 """Training over NCCL, a rank on each GPU, by DistributedDataParallel and by FSDP2, is paused as a group between its
 steps and at random instants, ranks stopped inside collectives among them: losses, weights and optimizer state equal
-those of a run without pauses, bit for bit. NCCL with its memory by cuMem and not, with PyTorch's segments registered
-and not. Needs two GPUs.
+those of a run without pauses, bit for bit. A deep pause is refused and is a plain one. NCCL with its memory by cuMem
+and not, with PyTorch's segments registered and not. Needs two GPUs.
 
 --held N and --random N say how many pauses of each kind, --seed N takes other instants, --cases picks some."""
 
@@ -33,7 +33,8 @@ def run(node):
     found = {}
     for label in options.cases:
         kind, *settings = CASES[label]
-        found[label] = ranks.paused(node, count, options, label, "train_ranks.py", "--kind", kind, env=environment(*settings))
+        env = environment(*settings)
+        found[label] = ranks.paused(node, count, options, label, "train_ranks.py", "--kind", kind, env=env, nccl=True)
     for kind in ("ddp", "fsdp"):
         mine = {label: results for label, results in found.items() if CASES[label][0] == kind}
         if not mine:

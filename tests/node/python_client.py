@@ -49,6 +49,12 @@ def moves(parkade, client, app):
     harness.holds(disk.disk_bytes + disk.elided_bytes >= app.bytes, f"bytes on disk: {disk}")
     client.resume(app.pid)
     app.step()
+    (deep,) = client.pause(app.pid, deep=True)
+    harness.holds(deep.deep.deep or harness.ON_CARD, f"the deep step: {deep.deep}")
+    harness.equal(client.get_process(app.pid).process.deep, deep.deep.deep, "depth of the process")
+    (back,) = client.resume(app.pid)
+    harness.equal(back.deep is None, not deep.deep.deep, "a resume from there has a step of its own")
+    app.step()
 
 
 def refusals(parkade, client, node, app):

@@ -71,6 +71,32 @@ TEST_CASE("pause says how the gate closes and who asks") {
   CHECK(daemon.pause_request.gated_work() == v1::GATED_WORK_UNSPECIFIED);
 }
 
+TEST_CASE("pause --deep asks for it, and says what became of it") {
+  FakeControl daemon;
+  v1::TransitionResult* deep = daemon.pause_answer.add_results();
+  *deep = MakeResult();
+  deep->mutable_deep()->set_deep(true);
+  deep->mutable_deep()->set_freed_bytes(620_MiB);
+  deep->mutable_deep()->set_seconds(0.5);
+  v1::TransitionResult* plain = daemon.pause_answer.add_results();
+  *plain = MakeResult();
+  plain->set_pid(4712);
+  plain->mutable_deep()->mutable_refusal()->set_reason("FOREIGN_MEMORY");
+  plain->mutable_deep()->mutable_refusal()->set_message("it has memory of NCCL's");
+  const Outcome o = RunCli({"pause", "4711", "4712", "--deep", daemon.flag()});
+  CHECK(o.exit_code == 0);
+  CHECK(daemon.pause_request.deep());
+  CHECK(Has(o.out, "620 MiB"));
+  CHECK(Has(o.out, "500 ms"));
+  CHECK(Has(o.out, "it has memory of NCCL's (FOREIGN_MEMORY)"));
+  const auto json = nlohmann::json::parse(
+      RunCli({"pause", "4711", "4712", "--deep", "-o", "json", daemon.flag()}).out);
+  CHECK(json["results"][0]["deep"]["freed_bytes"] == 620_MiB);
+  CHECK(json["results"][0]["deep"]["refusal"].is_null());
+  CHECK(json["results"][1]["deep"]["refusal"]["reason"] == "FOREIGN_MEMORY");
+  CHECK(RunCli({"pause", "4711", "--deep", "--gate", "open", daemon.flag()}).exit_code == 2);
+}
+
 TEST_CASE("pause leaves what was not asked for to the daemon") {
   FakeControl daemon;
   REQUIRE(RunCli({"pause", "--all", daemon.flag()}).exit_code == 0);
@@ -130,7 +156,7 @@ TEST_CASE("pause -o json has every figure") {
       "residue_bytes": null, "let_through": 0, "wait_seconds": 0.0,
       "gpus": [{"uuid": "GPU-aaaa", "free_before_bytes": 1073741824,
         "free_after_bytes": 9663676416, "expected_bytes": 8589934592,
-        "peak_bytes": 0, "allowed_bytes": 0}]}]})"));
+        "peak_bytes": 0, "allowed_bytes": 0}], "deep": null}]})"));
 }
 
 TEST_CASE("pause refuses bad input before the daemon is asked") {

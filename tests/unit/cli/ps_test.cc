@@ -46,6 +46,7 @@ TEST_CASE("ps -o json has stable keys and sizes as numbers") {
     "processes": [{
       "pid": 4711, "start_ticks": 77, "uid": 1000, "command": "python train.py",
       "job": "rl", "role": "actor", "cell": "", "rank": 3, "state": "running", "connected": true,
+      "deep": false,
       "devices": [{"gpu_uuid": "GPU-aaaa", "ordinal": 0, "resident_bytes": 8589934592,
                    "requested_bytes": 7516192768, "foreign_bytes": 650117120, "foreign": []}],
       "host_backup_bytes": 2147483648, "disk_backup_bytes": 3145728, "host_pool_bytes": 4294967296,
@@ -54,6 +55,13 @@ TEST_CASE("ps -o json has stable keys and sizes as numbers") {
       "scratch_dir": "", "shim_version": "0.1.0",
       "gate_mode": null, "epoch": 0}]})");
   CHECK(json == expected);
+}
+
+TEST_CASE("ps says of a paused process that it is deep") {
+  FakeControl daemon;
+  *daemon.list_answer.add_processes() = MakeProcess(4711, v1::PROCESS_STATE_PAUSED);
+  daemon.list_answer.mutable_processes(0)->set_deep(true);
+  CHECK(RunCli({"ps", daemon.flag()}).out.find("paused deep") != std::string::npos);
 }
 
 TEST_CASE("a process without a rank has none in JSON, not zero") {
