@@ -3,15 +3,14 @@
 //   shim    -> daemon   Hello (+ ledger memfd, + lock of a scratch directory it already has)
 //   daemon  -> shim     Welcome, or a Refusal and the end of the connection
 //   daemon  -> shim     Prepare, LetThrough, Commit (+ scratch files), Abort, Resume, ReleaseHost,
-//                       Warm, Verify
-//   shim    -> daemon   WrongBlock, before the Reply to a Verify, with its op_id
+//                       Warm, Verify, Shift
+//   shim    -> daemon   WrongBlock, before the Reply to a Verify or Shift, with its op_id
 //   shim    -> daemon   one Reply to each of these, with the request's op_id
 //   daemon  -> shim     Room, without an answer, while a Resume in turn is under way
-//   shim    -> daemon   Want, when an allocation found no room; daemon -> shim  Holders, with its
-//                       op_id
+//   shim    -> daemon   Want, when an allocation found no room; answered by Holders with its op_id
 //   shim    -> daemon   AskWarm, at any time
 //
-// Those between two shims are in wire_share.h, those about reading backups in wire_verify.h.
+// Those between two shims are in wire_share.h, about backups in wire_verify.h and wire_shift.h.
 //
 // Every message starts with a Header and has its type's exact size. The receiver copies the packet
 // and checks both (Channel::Receive), then reads enums through the Is...() functions; fields that
@@ -25,6 +24,7 @@
 
 #include "proto/wire_header.h"
 #include "proto/wire_share.h"
+#include "proto/wire_shift.h"
 #include "proto/wire_verify.h"
 
 namespace parkade::wire {
@@ -247,9 +247,10 @@ struct Stats {
   uint64_t needed_bytes;     // HBM of one device that a Resume found missing: asked for in all,
   uint64_t free_bytes;       // and what the driver had
   uint64_t elided_bytes;     // neither copied nor written, or filled on the GPU
-  uint64_t wrong_blocks;     // that a Verify has found
+  uint64_t wrong_blocks;     // that a Verify or Shift has found
+  uint64_t left_bytes;       // of a Shift: that were to move and have not
 };
-static_assert(sizeof(Stats) == 120);
+static_assert(sizeof(Stats) == 128);
 
 struct Reply {
   Header header;
@@ -263,7 +264,7 @@ struct Reply {
   char message[208];
   Stats stats;
 };
-static_assert(std::is_trivially_copyable_v<Reply> && sizeof(Reply) == 408);
+static_assert(std::is_trivially_copyable_v<Reply> && sizeof(Reply) == 416);
 
 // An allocation found no room; who holds the memory? The op_id is the shim's number of the event.
 struct Want {
@@ -310,6 +311,8 @@ constexpr size_t SizeOf(Type type) {
       return sizeof(Verify);
     case Type::kWrongBlock:
       return sizeof(WrongBlock);
+    case Type::kShift:
+      return sizeof(Shift);
     case Type::kReply:
       return sizeof(Reply);
     case Type::kLetThrough:
@@ -359,6 +362,8 @@ template <>
 inline constexpr Type kTypeOf<Verify> = Type::kVerify;
 template <>
 inline constexpr Type kTypeOf<WrongBlock> = Type::kWrongBlock;
+template <>
+inline constexpr Type kTypeOf<Shift> = Type::kShift;
 template <>
 inline constexpr Type kTypeOf<Reply> = Type::kReply;
 template <>

@@ -7,8 +7,8 @@
 namespace parkade::wire {
 
 // Both sides send their version and the oldest they accept; each refuses what is older than that.
-constexpr uint32_t kVersion = 4;
-constexpr uint32_t kOldestAccepted = 4;
+constexpr uint32_t kVersion = 5;
+constexpr uint32_t kOldestAccepted = 5;
 constexpr uint32_t kMagic = 0x4b52'4150;  // "PARK"
 
 constexpr size_t kMaxTags = 16;     // with a policy of their own in one Commit, or in one Resume
@@ -33,6 +33,7 @@ enum class Type : uint32_t {
   kAskWarm = 15,
   kVerify = 16,
   kWrongBlock = 17,
+  kShift = 18,
   kShareOpen = 20,
   kShareGrant = 21,
   kSharePieces = 22,

@@ -100,6 +100,10 @@ Result<void> Operations::Queue(std::unique_ptr<wire::Packet> packet) {
     freezer_.room().Allow(room.device, room.bytes);
     return {};
   }
+  wire::Shift shift;
+  if (packet->Read(&shift) && shift.to == uint32_t(wire::Place::kDisk) && GivesWay(shift)) {
+    return {};
+  }
   // Here and not when it begins: the first Room may come before that.
   if (IsInTurn(*packet)) freezer_.room().Reset();
   return Push({std::move(packet)});
@@ -110,6 +114,19 @@ Result<void> Operations::Do(Task& task) {
   MutexLock lock(mu_);
   while (!task.done_) task_done_.WaitUntil(mu_, Deadline::InMs(kLookMs));
   return {};
+}
+
+bool Operations::GivesWay(const wire::Shift& shift) {
+  uint64_t connection;
+  {
+    MutexLock lock(mu_);
+    if (!running_) return false;
+    connection = connection_;
+  }
+  Freezer::Outcome outcome;
+  outcome.result = MakeError(Code::kCancelled, "CANCELLED", "something else is being done");
+  Post(ToReply(shift.header.op_id, outcome, ledger_.state()), connection);
+  return true;
 }
 
 wire::Reply Operations::Refusal(uint64_t op_id, const Error& error) const {
@@ -230,9 +247,11 @@ void Operations::Run(const Request& request, uint64_t connection) {
   }
   Post(reply, connection, wrong);
   wire::Resume resume;
+  wire::Shift shift;
+  const bool releases = (request.packet->Read(&resume) && resume.release_host != 0) ||
+                        (request.packet->Read(&shift) && shift.release_host != 0);
   // After the answer, which need not wait for it.
-  if (request.packet->Read(&resume) && reply.code == 0 && resume.release_host != 0)
-    freezer_.ReleaseHost();
+  if (reply.code == 0 && releases) freezer_.ReleaseHost();
 }
 
 wire::Reply Operations::Execute(wire::Packet& packet, std::vector<wire::WrongBlock>* wrong) {
@@ -244,6 +263,7 @@ wire::Reply Operations::Execute(wire::Packet& packet, std::vector<wire::WrongBlo
   wire::Resume resume;
   wire::Warm warm;
   wire::Verify verify;
+  wire::Shift shift;
   if (packet.Read(&prepare)) {
     outcome = Prepare(prepare);
   } else if (packet.Read(&let)) {
@@ -261,11 +281,21 @@ wire::Reply Operations::Execute(wire::Packet& packet, std::vector<wire::WrongBlo
     outcome = freezer_.Warm(warm.host_bytes, idle_stop_);
   } else if (packet.Read(&verify)) {
     if (verify.stop == 0) outcome = freezer_.Verify(op_id, idle_stop_, wrong);
-    for (wire::WrongBlock& block : *wrong) block.header.op_id = op_id;
+  } else if (packet.Read(&shift)) {
+    outcome = Shift(shift, wrong);
   } else {
     outcome.result = BadRequest("not a request");
   }
+  for (wire::WrongBlock& block : *wrong) block.header.op_id = op_id;
   return ToReply(op_id, outcome, freezer_.state());
+}
+
+Freezer::Outcome Operations::Shift(const wire::Shift& shift, std::vector<wire::WrongBlock>* wrong) {
+  if (shift.to != uint32_t(wire::Place::kHost) && shift.to != uint32_t(wire::Place::kDisk)) {
+    return {BadRequest("shift: place out of range")};
+  }
+  return freezer_.Shift(shift.header.op_id, wire::Place(shift.to), shift.host_bytes, idle_stop_,
+                        wrong);
 }
 
 Freezer::Outcome Operations::Prepare(const wire::Prepare& prepare) {

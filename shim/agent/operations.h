@@ -37,9 +37,11 @@ class Operations {
 
   // Queues a request of the present connection; starts the thread if none runs. A LetThrough
   // without arrival_ns is carried out and answered at once: a Prepare under way may be waiting for
-  // a peer that waits for that call; so is a Room, without an answer. A Warm or Verify under way
-  // ends at whatever else comes. An Abort also makes a Prepare, LetThrough, Commit or Resume in
-  // turn under way stop and undo itself. On error nothing was queued.
+  // a peer that waits for that call; so is a Room, without an answer. A Warm, Verify or Shift
+  // under way ends at whatever else comes; a Shift to the disk, which nobody waits for, does not
+  // end others, but is itself cancelled at once when there are any. An Abort also makes a Prepare,
+  // LetThrough, Commit or Resume in turn under way stop and undo itself. On error nothing was
+  // queued.
   Result<void> Queue(std::unique_ptr<wire::Packet> packet);
 
   // The Reply to a request that could not be queued.
@@ -86,6 +88,8 @@ class Operations {
   };
 
   void Nudge(uint64_t op_id);
+  // Whether something is under way; then it is answered already.
+  bool GivesWay(const wire::Shift& shift);
   static void Work(void* self);
   void RunAll();
   Result<void> Push(Request request);
@@ -94,6 +98,7 @@ class Operations {
   Freezer::Outcome Prepare(const wire::Prepare& prepare);
   Freezer::Outcome Commit(const wire::Commit& commit, wire::Packet& packet);
   Freezer::Outcome Resume(const wire::Resume& resume);
+  Freezer::Outcome Shift(const wire::Shift& shift, std::vector<wire::WrongBlock>* wrong);
   // Once the process runs again for which hooks have run before a pause.
   void RunHooksAfter();
   void Post(const wire::Reply& reply, uint64_t connection,
@@ -114,7 +119,7 @@ class Operations {
   std::vector<wire::WrongBlock> wrong_blocks_ GUARDED_BY(mu_);
   Scratch scratch_ GUARDED_BY(mu_);
   bool running_ GUARDED_BY(mu_) = false;
-  std::atomic<bool> idle_stop_{false};       // something else is to be done than Warm or Verify
+  std::atomic<bool> idle_stop_{false};       // something else is to be done than what can wait
   bool abortable_ GUARDED_BY(mu_) = false;   // what is under way can be aborted
   uint64_t connection_ GUARDED_BY(mu_) = 1;  // replies of an earlier one are dropped
   bool hooked_ = false;                      // operation thread: hooks have run for a pause

@@ -138,8 +138,9 @@ class Heap {
   // Every range that is out and wanted becomes kMoving and is returned: tag after tag, where tags
   // are wanted, and in the same order among each tag's.
   std::vector<Range*> BeginRestore(const Wanted& wanted = {});
-  // Every range that is out, for its backing to be read. It stays out, as its records say, and the
-  // application's calls go on; what it frees meanwhile stays until EndReading.
+  // Every range that is out, for its backing to be read, or to be moved to another place than HBM.
+  // It stays out, and the application's calls go on; what it frees meanwhile stays until
+  // EndReading, after which the records say where the bytes are by then.
   std::vector<Range*> BeginReading();
   void EndReading(std::vector<Range*> ranges);
   // Whether any range is out; the parts of files in which such ranges have their bytes. Any thread.

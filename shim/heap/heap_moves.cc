@@ -76,14 +76,20 @@ void Heap::EndReading(std::vector<Range*> ranges) {
   // Before either of the two lets go of some.
   const auto own = std::partition(ranges.begin(), ranges.end(),
                                   [](const Range* range) { return range->adopted != nullptr; });
+  std::vector<Shown> shown;
   Removed removed;
   {
     MutexLock lock(mu_);
     for (Range* range : std::span(own, ranges.end())) {
       range->reading = false;
-      if (range->doomed) Detach(*range, removed);
+      if (range->doomed) {
+        Detach(*range, removed);
+      } else if (range->backing != nullptr && range->backing->place() != range->place) {
+        SetPlace(*range, range->backing->place(), shown);
+      }
     }
   }
+  ShowPlaces(shown);
   GiveBack(removed);
   virtual_memory_.EndReading(std::span(ranges.begin(), own));
 }

@@ -76,6 +76,8 @@ class Backing {
   // Where all bytes of the range lie in host memory in one piece, in their order; null when they do
   // not.
   virtual const char* in_one_piece() const = 0;
+  // What the ledger says of a range that is out: the slowest place that holds a part of it.
+  virtual wire::Place place() const = 0;
 };
 
 // What becomes of a range's bytes in a pause that the program asks for itself, as it said when it
@@ -100,7 +102,7 @@ enum class RangeState : uint8_t {
 // Fields marked M are guarded by Heap::mu_, of adopted ranges by VirtualMemory::mu_; the others are
 // constant after creation, but for `pieces` handles, `extents` and `backing`, which belong to
 // whoever has the range in kMoving. The backing of a range in kResident is M; that of one in kOut
-// is changed by nobody.
+// is changed by nobody but whoever has it `reading`.
 struct Range {
   CUdeviceptr base = 0;         // adopted: where its bytes are copied, set when it begins to move
   Bytes bytes = 0;              // reserved and mapped; multiple of the granularity
@@ -115,7 +117,7 @@ struct Range {
   RangeState state = RangeState::kResident;  // M
   wire::Place place = wire::Place::kGpu;     // M; as its ledger records say
   Bytes counted = 0;                         // M; physical bytes of it in the ledger
-  bool reading = false;                      // M; out, and its backing is being read
+  bool reading = false;                      // M; out, and pause/ has its backing
   bool doomed = false;                       // M; its last allocation was freed while it was in use
   uint32_t live = 0;                         // M; allocations in it
   uint32_t holds = 0;                        // M; imports and registrations: it must not move

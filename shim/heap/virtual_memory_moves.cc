@@ -106,15 +106,26 @@ void VirtualMemory::BeginReading(std::vector<Range*>& ranges) {
 }
 
 void VirtualMemory::EndReading(std::span<Range* const> ranges) {
+  struct Shown {
+    uint32_t slot;
+    uint64_t number;
+    wire::Place place;
+  };
+  std::vector<Shown> shown;
   Memories gone;
   {
     MutexLock lock(mu_);
     for (Range* range : ranges) {
       auto& memory = static_cast<Memory&>(*range);
+      if (memory.backing != nullptr && memory.backing->place() != memory.place) {
+        memory.place = memory.backing->place();
+        if (memory.slot) shown.push_back({*memory.slot, memory.number, memory.place});
+      }
       --memory.calls;
       DropIfUnused(memory, gone);
     }
   }
+  for (const Shown& s : shown) ledger_.SetPlace(s.slot, s.number, s.place);
   GiveBack(gone);
 }
 

@@ -67,6 +67,7 @@ void Planner::Cut(const RangeMove& move) {
   range.backing = std::move(made);
   backing.blocks.reserve(move.live_bytes / kHashBlock + range.extents.size());
   backing.files_number = files_number;
+  backing.moves_on = move.policy == Policy::kAuto;
 
   KeptBlocks kept(range, old);
   Bytes host_left = move.host_bytes;
@@ -91,6 +92,12 @@ void Planner::Cut(const RangeMove& move) {
       place(block);
     }
   }
+  // What is left of the grant is for those in files that have changed since.
+  for (Block& block : backing.blocks) {
+    if (!block.file || block.host || block.bytes > host_left) continue;
+    block.to_host = true;
+    host_left -= block.bytes;
+  }
 }
 
 bool Planner::KeepsPlace(const RangeMove& move, RangeBacking& backing, Block& block,
@@ -98,9 +105,11 @@ bool Planner::KeepsPlace(const RangeMove& move, RangeBacking& backing, Block& bl
   const bool fits = *host_left >= block.bytes;
   if (move.policy == Policy::kDisk || !fits) backing.LeaveHost(block);
   if (move.policy == Policy::kHost) backing.LeaveFile(block);
-  if (block.file) return true;
+  block.to_host = false;
+  if (block.file && !block.host) return true;
   if (!fits) return false;
   *host_left -= block.bytes;
+  block.to_host = true;
   // What was a pattern may well be one again.
   if (!block.host && !block.filled) plan.new_host[move.range->context] += block.bytes;
   return true;

@@ -123,12 +123,16 @@ Result<void> Evictor::TakeNextAsNew() {
   for (; surveyed_.move != moves_.size() && to_move_.empty(); ++surveyed_.move) {
     if (auto r = ReleaseEmptyPieces(surveyed_.move); !r.ok()) return r;
     RangeBacking& backing = *backings_[surveyed_.move];
-    for (uint32_t i = 0; i < backing.blocks.size(); ++i) {
-      backing.Forget(backing.blocks[i]);
-      to_move_.push_back({surveyed_.move, i});
-    }
+    for (uint32_t i = 0; i < backing.blocks.size(); ++i) TakeAsNew({surveyed_.move, i});
   }
   return {};
+}
+
+void Evictor::TakeAsNew(BlockAt at) {
+  Block& block = At(at);
+  backings_[at.move]->Forget(block);
+  if (block.to_host) block.file.reset();
+  to_move_.push_back(at);
 }
 
 // Of as many ranges as it takes: a small one alone would leave most of the GPU idle.
@@ -185,8 +189,7 @@ Result<void> Evictor::Sort(const std::vector<BlockAt>& batch, std::span<const Ha
     Block& block = At(batch[i]);
     block.digest = DigestOf(found[i]);
     if (guesses[i] == Guess::kNew) {
-      backing.Forget(block);
-      to_move_.push_back(batch[i]);
+      TakeAsNew(batch[i]);
       continue;
     }
     if (guesses[i] == Guess::kPattern) backing.Fill(block, found[i].pattern);

@@ -61,6 +61,8 @@ class Evictor {
   Result<void> Survey();
   Result<void> TakeNextAsNew();
   Result<std::vector<BlockAt>> NextBatch();
+  // The block is to move, to the one of its places that is meant for that.
+  void TakeAsNew(BlockAt at);
   Result<void> FinishSurveys(Patience patience);
   Result<void> Sort(const std::vector<BlockAt>& batch, std::span<const HashedBlock> found);
   Result<void> Confirm(const std::vector<BlockAt>& batch, std::span<const HashedBlock> found,

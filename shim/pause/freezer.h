@@ -122,6 +122,14 @@ class Freezer {
   Outcome Verify(uint64_t op_id, const std::atomic<bool>& stop,
                  std::vector<wire::WrongBlock>* wrong);
 
+  // Moves the backups of a process that is out, which stays so: with kHost those in files into host
+  // memory too, `host_bytes` of them at most; with kDisk those whose policy was kAuto from host
+  // memory to the files of the last Commit. Ends early once `stop` is true (CANCELLED); whatever
+  // ends it, what has moved has, and the rest is where it was. Figures and `wrong` as Verify, and
+  // stats.left_bytes. HOST_MEMORY, DISK_SPACE, NO_FILES, what the disk says.
+  Outcome Shift(uint64_t op_id, wire::Place to, Bytes host_bytes, const std::atomic<bool>& stop,
+                std::vector<wire::WrongBlock>* wrong);
+
   // Gives pinned memory that holds no backup back to the system; gigabytes take a while. What is
   // kept beside bytes in HBM is let go of first, or stays.
   void ReleaseHost();
@@ -165,13 +173,15 @@ class Freezer {
   Result<void> Evict(uint64_t op_id, const EvictionPlan& plan, Outcome* outcome);
   // Host memory that the backups of `ranges` may have where nobody has granted any.
   Bytes HostRoom(const std::vector<Range*>& ranges) const;
-  // The files of a plan are in use from now on. While `taken` says that bytes are out in those of
-  // before they have to be the same ones, or none.
+  // The files of a plan are in use from now on, or where it has none those of before. While `taken`
+  // says that bytes are out in these they have to be the same ones.
   Result<void> TakeFiles(std::span<Fd> files, const DiskSetting& disk,
                          std::span<const FilePart> taken);
   // What was evicted stays out: paused from now on, and how that is undone.
   void NotePause();
   void UndoEviction(const std::vector<Range*>& ranges);
+  // Of Verify and Shift: whether there are backups, else the outcome says why not.
+  bool HasBackups(Outcome* outcome) const;
   // Of Resume and Arrive: whether there is something to bring back, else the outcome says why not;
   // the ranges that are to come, with the ledger saying so.
   bool MayResume(uint64_t epoch, Outcome* outcome);

@@ -158,13 +158,12 @@ Result<void> Freezer::TakeFiles(std::span<Fd> files, const DiskSetting& disk,
                                 std::span<const FilePart> taken) {
   auto adopted = DirectFiles::Adopt(files, disk);
   if (!adopted.ok()) return adopted.error();
-  if (!taken.empty()) {
-    if (adopted->size() == 0) return {};
-    if (!AreSameFiles(files_.fds(), adopted->fds())) {
-      return MakeError(Code::kFailedPrecondition, "OTHER_FILES",
-                       "bytes of this process are out in files that this pause does not bring; "
-                       "resume it first");
-    }
+  // Those of before may have been meant for what is still in host memory.
+  if (adopted->size() == 0) return {};
+  if (!taken.empty() && !AreSameFiles(files_.fds(), adopted->fds())) {
+    return MakeError(Code::kFailedPrecondition, "OTHER_FILES",
+                     "bytes of this process are out in files that this pause does not bring; "
+                     "resume it first");
   }
   files_ = std::move(*adopted);
   return {};

@@ -17,6 +17,7 @@
 
 namespace parkade::shim {
 
+struct ShiftReport;
 struct VerifyReport;
 
 // What an evict or a restore has done, also when it failed.
@@ -65,6 +66,14 @@ class Mover {
   // Reads what is out of `ranges`, which stays out; see Verifier.
   Result<void> Verify(std::span<Range* const> ranges, const DirectFiles& files, Bytes stage_bytes,
                       const std::atomic<bool>& stop, VerifyReport* report);
+
+  // Moves what is out of `ranges`, which stays out: from files to host memory, `grant` bytes at
+  // most; and on to what is not `taken` of the files. See Shifter.
+  Result<void> ToHost(std::span<Range* const> ranges, const DirectFiles& files, Bytes grant,
+                      Bytes stage_bytes, const std::atomic<bool>& stop, ShiftReport* report);
+  Result<void> ToFiles(std::span<Range* const> ranges, const DirectFiles& files,
+                       std::vector<FilePart> taken, Bytes stage_bytes,
+                       const std::atomic<bool>& stop, ShiftReport* report);
 
   // For a range that is whole in HBM: keeps its backing where the next evict can make use of it, or
   // the program has said that it will (SetRetains).

@@ -33,7 +33,8 @@ struct Block {
   // Where the bytes are, all of them and hashed. None: nowhere yet but in HBM.
   bool in_host = false;
   bool in_file = false;
-  bool filled = false;  // they are nothing but `pattern`
+  bool filled = false;   // they are nothing but `pattern`
+  bool to_host = false;  // of one about to leave HBM: if it has to move, it goes there
 
   bool stored() const { return in_host || in_file || filled; }
 };
@@ -48,6 +49,7 @@ class RangeBacking final : public Backing {
   std::vector<Block> blocks;  // by address
   uint64_t files_number = 0;  // of the evict that the files belong to
   uint32_t last_take = 0;     // see Block::take
+  bool moves_on = false;      // what is in host memory may go on to the files
 
   std::span<const Extent> ExtentsOf(const Block& block) const {
     return std::span(extents).subspan(block.first_extent, block.extent_count);
@@ -75,8 +77,7 @@ class RangeBacking final : public Backing {
   bool in_host_memory() const override { return host_bytes_ != 0; }
   void AddFileParts(std::vector<FilePart>& parts) const override;
   const char* in_one_piece() const override;
-  // What the ledger says of a range that is out: the slowest place that holds a part of it.
-  wire::Place place() const;
+  wire::Place place() const override;
 
  private:
   void Count(const Block& block, int sign);

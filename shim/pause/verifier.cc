@@ -2,7 +2,6 @@
 #include "shim/pause/verifier.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <cstring>
 #include <string_view>
 #include <utility>
@@ -14,12 +13,10 @@
 namespace parkade::shim {
 namespace {
 
+using How = WrongBlocks::How;
+
 // Blocks that the crew may have at once: enough for each of its threads to have the next one.
 constexpr size_t kMostJobs = 64;
-CUdeviceptr AddressOf(const Range& range, const Block& block) {
-  const auto& backing = static_cast<const RangeBacking&>(*range.backing);
-  return range.base + backing.ExtentsOf(block).front().offset;
-}
 
 }  // namespace
 
@@ -33,7 +30,7 @@ Result<void> Verifier::Run(std::span<Range* const> ranges, VerifyReport* report)
   hashes.Drain();
   stage_.Close();
   if (!result.ok()) return result;
-  return first_wrong_;
+  return report_->wrong.first;
 }
 
 Result<void> Verifier::ReadAll(std::span<Range* const> ranges, HashLane& hashes) {
@@ -55,7 +52,7 @@ Result<void> Verifier::Start(const Range& range, const Block& block, HashLane& h
   if (block.filled) {
     const Job job{&range, &block, kNoStage};
     Count(job);
-    if (!IsPattern(block)) Wrong(job, "BACKUP_CORRUPT");
+    if (!IsPattern(block)) report_->wrong.Add(range, block, How::kChanged);
     return {};
   }
   if (!block.in_host) {
@@ -106,7 +103,7 @@ void Verifier::FinishHashes(HashLane& hashes, Patience patience) {
     if (job.stage != kNoStage) stage_.blocks->GiveBlock(job.stage);
     free_.push_back(number);
     Count(job);
-    if (done->wrong) Wrong(job, "BACKUP_CORRUPT");
+    if (done->wrong) report_->wrong.Add(*job.range, *job.block, How::kChanged);
   }
 }
 
@@ -125,7 +122,7 @@ Result<void> Verifier::FinishReads(HashLane& hashes, Patience patience) {
     if (std::string_view(result.error().reason) != "BACKUP_MISSING") return result;
     stage_.blocks->GiveBlock((*done)->block);
     free_.push_back(number);
-    Wrong(jobs_[number], "BACKUP_MISSING");
+    report_->wrong.Add(*jobs_[number].range, *jobs_[number].block, How::kMissing);
   }
   return {};
 }
@@ -155,32 +152,6 @@ void Verifier::Count(const Job& job) {
    : block.in_host ? report_->read.host
                    : report_->read.disk) += block.bytes;
   stage_.ledger.AddMoved(block.bytes);
-}
-
-void Verifier::Wrong(const Job& job, const char* reason) {
-  const Block& block = *job.block;
-  const bool missing = std::string_view(reason) == "BACKUP_MISSING";
-  const bool in_file = !block.filled && !block.in_host;
-  auto wrong = wire::Make<wire::WrongBlock>();
-  wrong.address = AddressOf(*job.range, block);
-  wrong.bytes = block.bytes;
-  wrong.device = job.range->device;
-  wrong.place = uint32_t(in_file ? wire::Place::kDisk : wire::Place::kHost);
-  wrong.missing = missing ? 1 : 0;
-  if (in_file) {
-    wrong.file = block.file->file;
-    wrong.offset = block.file->offset;
-  }
-  if (report_->blocks.size() < wire::kMaxWrongBlocks) report_->blocks.push_back(wrong);
-  if (++report_->wrong != 1) return;
-  char place[64] = "host memory";
-  if (in_file) {
-    snprintf(place, sizeof place, "file %u at %llu", wrong.file, (unsigned long long)wrong.offset);
-  }
-  first_wrong_ = MakeError(
-      Code::kDataLoss, reason, "the backup of 0x%llx on device %d %s: %llu bytes in %s",
-      (unsigned long long)wrong.address, wrong.device,
-      missing ? "is gone" : "is not what was stored", (unsigned long long)wrong.bytes, place);
 }
 
 Result<void> Mover::Verify(std::span<Range* const> ranges, const DirectFiles& files,

@@ -8,21 +8,20 @@
 #include <span>
 #include <vector>
 
-#include "proto/wire.h"
 #include "shim/cuda/driver.h"
 #include "shim/heap/range.h"
 #include "shim/pause/hash_crew.h"
 #include "shim/pause/move_tools.h"
 #include "shim/pause/range_backing.h"
 #include "shim/pause/stage.h"
+#include "shim/pause/wrong_blocks.h"
 
 namespace parkade::shim {
 
 // What has been read, and what of it was wrong.
 struct VerifyReport {
   MovedBytes read;  // `elided`: what is a pattern
-  uint64_t wrong = 0;
-  std::vector<wire::WrongBlock> blocks;  // the first of them, op_id unset
+  WrongBlocks wrong;
 };
 
 class Verifier {
@@ -54,13 +53,11 @@ class Verifier {
   void StartHash(uint32_t number, const char* memory, HashLane& hashes);
   bool IsPattern(const Block& block);
   void Count(const Job& job);
-  void Wrong(const Job& job, const char* reason);
 
   const Driver& driver_;
   Stage stage_;
   const std::atomic<bool>& stop_;
   VerifyReport* report_ = nullptr;
-  Result<void> first_wrong_;
   std::vector<Job> jobs_;          // by number
   std::vector<uint32_t> free_;     // numbers whose jobs have ended
   std::vector<uint32_t> reading_;  // numbers, by staging block

@@ -80,6 +80,7 @@ void Packets() {
   Packet("warm", wire::Make<wire::Warm>(9));
   Packet("ask_warm", wire::Make<wire::AskWarm>());
   Packet("verify", wire::Make<wire::Verify>(9));
+  Packet("shift", wire::Make<wire::Shift>(9));
   Packet("wrong_block", wire::Make<wire::WrongBlock>(9));
   Packet("release", wire::Make<wire::ReleaseHost>(9));
 }

@@ -17,6 +17,7 @@ class CountedBacking : public Backing {
   bool in_host_memory() const override { return true; }
   void AddFileParts(std::vector<FilePart>&) const override {}
   const char* in_one_piece() const override { return "in one piece"; }
+  wire::Place place() const override { return wire::Place::kHost; }
 
  private:
   int& live_;

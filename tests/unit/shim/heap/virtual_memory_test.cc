@@ -86,6 +86,7 @@ struct Kept : Backing {
   bool in_host_memory() const override { return true; }
   void AddFileParts(std::vector<FilePart>&) const override {}
   const char* in_one_piece() const override { return nullptr; }
+  wire::Place place() const override { return wire::Place::kHost; }
   int& live_;
 };
 
