@@ -106,6 +106,7 @@ int RunCommandLine(std::vector<std::string> arguments, Terminal& terminal) {
   AddRelease(app, context);
   AddBudget(app, context);
   AddVerify(app, context);
+  AddPrefetch(app, context);
   AddWatch(app, context);
   AddOps(app, context);
   AddCancel(app, context);

@@ -210,6 +210,10 @@ absl::StatusOr<v1::VerifyResponse> Client::Verify(const v1::VerifyRequest& reque
   return wire_->Call(&v1::Control::Stub::Verify, request, kTransition);
 }
 
+absl::StatusOr<v1::PrefetchResponse> Client::Prefetch(const v1::PrefetchRequest& request) {
+  return wire_->Call(&v1::Control::Stub::Prefetch, request, kTransition);
+}
+
 absl::StatusOr<v1::Operation> Client::GetOperation(const v1::GetOperationRequest& request) {
   return wire_->Call(&v1::Control::Stub::GetOperation, request, kQuestion);
 }

@@ -35,7 +35,7 @@ class Client {
   // Connects at the first call, to control.sock in the runtime directory or to the address; what is
   // wrong with either (see EndpointOf) every call answers. Calls last as long as
   // --timeout says, else 10 s for questions and 30 min for transitions, their cancelling, waits for
-  // free memory, reserve, verify and gc; a watch has no end.
+  // free memory, reserve, verify, prefetch and gc; a watch has no end.
   explicit Client(const Globals& globals);
   ~Client();
 
@@ -50,6 +50,7 @@ class Client {
   absl::StatusOr<v1::ReleaseResponse> Release(const v1::ReleaseRequest& request);
   absl::StatusOr<v1::SetBudgetResponse> SetBudget(const v1::SetBudgetRequest& request);
   absl::StatusOr<v1::VerifyResponse> Verify(const v1::VerifyRequest& request);
+  absl::StatusOr<v1::PrefetchResponse> Prefetch(const v1::PrefetchRequest& request);
   absl::StatusOr<v1::Operation> GetOperation(const v1::GetOperationRequest& request);
   absl::StatusOr<v1::ListOperationsResponse> ListOperations(
       const v1::ListOperationsRequest& request);

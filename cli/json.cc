@@ -123,6 +123,10 @@ Json ToJson(const v1::TransitionResult& result) {
             {"residue_bytes", residue == 0 ? Json() : Json(residue)},
             {"let_through", result.let_through()},
             {"wait_seconds", result.wait_seconds()},
+            {"left_bytes", result.left_bytes()},
+            {"write_behind_id",
+             result.write_behind_id().empty() ? Json() : Json(result.write_behind_id())},
+            {"gpus", Json::array()}};
             {"gpus", Json::array()},
             {"deep", result.has_deep() ? ToJson(result.deep()) : Json()}};
   for (const auto& gpu : result.gpus()) {

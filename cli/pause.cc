@@ -32,6 +32,7 @@ struct PauseOptions {
   std::string on_exported;
   std::string elision;
   bool deep = false;
+  bool release_host = false;
   TransitionOptions shared;
 };
 
@@ -58,6 +59,13 @@ absl::Status CheckEffects(const PauseOptions& options, const v1::PauseRequest& r
     return UsageError(
         "--gated-work and --gated-allocations have no effect with --gate open, which holds "
         "nothing");
+  }
+  if (options.leaving.write_behind && request.policy() == v1::POLICY_HOST) {
+    return UsageError(
+        "--write-behind moves bytes on to disk, and --policy host keeps them in host memory");
+  }
+  if (options.release_host && !options.leaving.write_behind) {
+    return UsageError("--release-host has no effect without --write-behind");
   }
   // With no policy given the process's own default may be disk.
   const bool disk =
@@ -100,6 +108,7 @@ absl::StatusOr<v1::PauseRequest> MakeRequest(const PauseOptions& options, const 
   }
   request.set_allow_empty(options.allow_empty);
   request.set_deep(options.deep);
+  request.set_release_host(options.release_host);
   if (options.elision == "hash") request.set_elision(v1::ELISION_HASH);
   if (options.elision == "bytes") request.set_elision(v1::ELISION_BYTES);
   if (options.elision == "off") request.set_elision(v1::ELISION_OFF);
@@ -173,6 +182,8 @@ void AddPause(CLI::App& app, Context& context) {
       "--deep", options->deep,
       "Then the driver's process checkpoint takes the rest, contexts and modules, out of "
       "GPU memory too; where it cannot, the processes are paused and the answer says why");
+  verb->add_flag("--release-host", options->release_host,
+                 "With --write-behind: give pinned host memory back to the system afterwards");
   AddTransitionOptions(*verb, options->shared);
   verb->callback([&context, options] {
     context.verb = [&context, options] { return Pause(*options, context); };

@@ -1,6 +1,8 @@
 // Lays out the measured figures of pauses and resumes.
 #include "cli/transition.h"
 
+#include <set>
+
 #include "absl/strings/str_cat.h"
 #include "cli/format.h"
 #include "cli/json.h"
@@ -131,6 +133,12 @@ void PrintResults(const Results& results, const Context& context) {
   if (!deep.empty()) deep.Print(terminal.out << '\n', 0, terminal.colour);
   const Table gpus = GpuTable(results);
   if (!gpus.empty()) gpus.Print(terminal.out << '\n', width, terminal.colour);
+  std::set<std::string> behind;
+  for (const auto& result : results) behind.insert(result.write_behind_id());
+  behind.erase("");
+  for (const std::string& id : behind) {
+    terminal.out << "\nwhat is in host memory goes on to disk: operation " << id << '\n';
+  }
 }
 
 }  // namespace parkade::cli

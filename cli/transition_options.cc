@@ -37,6 +37,9 @@ void AddLeavingOptions(CLI::App& verb, LeavingOptions& options) {
                   "Directory for the bytes on disk; the daemon's configuration must allow it")
       ->check(IsDirectoryName())
       ->type_name("DIR");
+  verb.add_flag("--write-behind", options.write_behind,
+                "Bytes for the disk go to host memory, as far as that has room, and from there on "
+                "to disk when the answer has been given");
 }
 
 absl::Status FillIn(const LeavingOptions& options, const Context& context,
@@ -46,6 +49,7 @@ absl::Status FillIn(const LeavingOptions& options, const Context& context,
   if (*drain) *request.mutable_drain_timeout() = ToProto(**drain);
   if (!options.tags.empty()) request.add_tags(options.tags);
   request.set_scratch_base(options.scratch_dir);
+  request.set_write_behind(options.write_behind);
   return absl::OkStatus();
 }
 

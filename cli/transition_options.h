@@ -40,9 +40,10 @@ struct LeavingOptions {
   std::string tags;
   std::string drain_timeout;
   std::string scratch_dir;
+  bool write_behind = false;
 };
 
-// Adds --tags, --drain-timeout and --scratch-dir.
+// Adds --tags, --drain-timeout, --scratch-dir and --write-behind.
 void AddLeavingOptions(CLI::App& verb, LeavingOptions& options);
 // INVALID_ARGUMENT where --timeout leaves no time for the drain.
 absl::Status FillIn(const LeavingOptions& options, const Context& context,

@@ -36,7 +36,7 @@ Identity GetIdentity(Unpacker& from) {
 }
 
 bool IsKind(OperationKind kind) {
-  return kind >= OperationKind::kPause && kind <= OperationKind::kVerify;
+  return kind >= OperationKind::kPause && kind <= OperationKind::kWriteBehind;
 }
 
 bool IsState(uint64_t number) {
@@ -103,6 +103,7 @@ void Put(Packer& to, const Outcome& in) {
     to.Number(gpu.allowed);
   }
   to.Text(in.reservation);
+  to.Text(in.write_behind);
   to.Number(in.wrong_blocks.size());
   for (const WrongBlock& block : in.wrong_blocks) {
     to.Number(block.address);
@@ -149,6 +150,7 @@ std::optional<Outcome> GetOutcome(Unpacker& from) {
     gpu.allowed = from.Number();
   }
   out.reservation = from.Text();
+  out.write_behind = from.Text();
   const uint64_t blocks = from.Number();
   for (uint64_t i = 0; i < blocks && from.ok(); ++i) {
     WrongBlock& block = out.wrong_blocks.emplace_back();
@@ -195,6 +197,10 @@ const char* NameOf(OperationKind kind) {
       return "reserve";
     case OperationKind::kVerify:
       return "verify";
+    case OperationKind::kPrefetch:
+      return "prefetch";
+    case OperationKind::kWriteBehind:
+      return "write-behind";
   }
   return "";
 }

@@ -32,7 +32,9 @@ enum class OperationKind : uint64_t {
   kResume = 2,
   kHandoff = 3,
   kReserve = 4,
-  kVerify = 5
+  kVerify = 5,
+  kPrefetch = 6,
+  kWriteBehind = 7
 };
 // As it stands in sentences.
 const char* NameOf(OperationKind kind);

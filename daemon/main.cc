@@ -43,6 +43,7 @@
 #include "daemon/unmanaged.h"
 #include "daemon/warmer.h"
 #include "daemon/words.h"
+#include "daemon/write_behinds.h"
 
 namespace parkade::daemon {
 namespace {
@@ -165,9 +166,11 @@ int Run(const Config& config) {
                      {});
 
   Operations operations(&journal);
+  WriteBehinds behinds(node, operations);
+  behinds.GoOn(journal, registry);
   Groups groups(config.groups, &journal);
   ControlService service({authority, registry, events, gpus, scratch, node, operations, groups,
-                          account, reservations, budgets});
+                          account, reservations, budgets, behinds});
   grpc::EnableDefaultHealthCheckService(true);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   grpc::ServerBuilder builder;

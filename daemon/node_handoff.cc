@@ -157,6 +157,7 @@ absl::StatusOr<Outcomes> NodeState::Handoff(const Caller& caller, const HandoffO
   const std::span<const Outcome> all_outcomes(outcomes);
   Note(Way::kOut, all_outcomes.first(sides->out.size()));
   Note(Way::kIn, all_outcomes.subspan(sides->out.size()));
+  BeginBehind(order.outgoing, sides->out, course, outcomes);
   timeline.Ended("report");
   timeline.Log("handoff");
   return outcomes;
@@ -187,6 +188,7 @@ absl::Status NodeState::Swap(Sides& sides, std::vector<Scratch::Use>& uses,
       return ready;
     }
   }
+  for (const auto& process : sides.in_processes) process->EndBehind();
   const GpuAccount::ByGpu needed = Lacking(sides.in);
   GpuAccount::Booking promise(
       to_.account,

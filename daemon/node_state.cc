@@ -49,6 +49,13 @@ bool CanEverFit(const GpuAccount::ByGpu& needed, const Gpus& gpus) {
   });
 }
 
+// What is still to go on to its files, by a write-behind.
+Bytes Following(const Process& process) {
+  const ProcessView view = process.View();
+  if (process.behind() == 0 || !view.ledger) return 0;
+  return std::min<Bytes>(view.ledger->host_backup_bytes, kMostClaimed);
+}
+
 // Nobody is selected, and that is all right with the caller.
 template <typename Order>
 bool IsEmpty(const absl::Status& claimed, const Order& order) {
@@ -120,6 +127,7 @@ absl::StatusOr<Outcomes> NodeState::Pause(const Caller& caller, const PauseOrder
     outcomes.push_back(movement.OutcomeOf(member, ProcessState::kPaused, course.arrived_ns()));
   }
   Note(Way::kOut, outcomes);
+  BeginBehind(order, members, course, outcomes);
   timeline.Ended("report");
   timeline.Log("pause");
   return outcomes;
@@ -148,26 +156,35 @@ absl::Status NodeState::Evict(std::vector<Member>& members, std::vector<Scratch:
   return status;
 }
 
-absl::Status NodeState::Provide(std::vector<Member>& members, std::vector<Scratch::Use>& uses,
-                                const PauseOrder& order, HostBudget::Booking& booking) {
-  const auto demands = DemandsOf(members, order.chunk_bytes);
-  if (!demands.ok()) return demands.status();
-  auto grants = booking.Plan(order.policies, *demands);
-  ProcessList asked;
-  for (const Member& member : members) asked.push_back(member.process);
+absl::StatusOr<std::vector<Grant>> NodeState::PlanHost(HostBudget::Booking& booking,
+                                                       const Policies& policies,
+                                                       const std::vector<Demand>& demands,
+                                                       ProcessList asked) {
+  auto grants = booking.Plan(policies, demands);
   bool spared = false;
-  for (; LacksHostMemory(grants); grants = booking.Plan(order.policies, *demands)) {
+  for (; LacksHostMemory(grants); grants = booking.Plan(policies, demands)) {
     if (!grants.ok() && !spared) {
       spared = LeaveAlone(MetadataOf(grants.status()), to_.registry, asked);
     }
     if (!ReclaimHostMemory(to_.registry, asked)) break;
   }
+  return grants;
+}
+
+absl::Status NodeState::Provide(std::vector<Member>& members, std::vector<Scratch::Use>& uses,
+                                const PauseOrder& order, HostBudget::Booking& booking) {
+  const auto demands = DemandsOf(members, order.chunk_bytes);
+  if (!demands.ok()) return demands.status();
+  ProcessList asked;
+  for (const Member& member : members) asked.push_back(member.process);
+  const auto grants = PlanHost(booking, order.policies, *demands, std::move(asked));
   if (!grants.ok()) return grants.status();
   for (size_t i = 0; i < members.size(); ++i) {
     members[i].grant = (*grants)[i];
     if (members[i].grant.disk == 0 || members[i].already) continue;
-    if (auto s = to_.scratch.Reserve(members[i].process, order.scratch_base,
-                                     members[i].disk_out + members[i].grant.disk, uses[i],
+    const Bytes bytes =
+        members[i].disk_out + Following(*members[i].process) + members[i].grant.disk;
+    if (auto s = to_.scratch.Reserve(members[i].process, order.scratch_base, bytes, uses[i],
                                      members[i].disk_out);
         !s.ok()) {
       return s;
@@ -244,6 +261,7 @@ absl::Status NodeState::Restore(std::vector<Member>& members, const ResumeOrder&
   for (const Member& member : members) {
     if (!member.already) processes.push_back(member.process);
   }
+  for (const auto& process : processes) process->EndBehind();
   GpuAccount::Booking booking(
       to_.account, {[processes] { return ResidentOf(processes); },
                     [&members, &course] {

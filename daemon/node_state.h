@@ -49,14 +49,23 @@ class NodeState {
   absl::StatusOr<Outcomes> Pause(const Caller& caller, const PauseOrder& order, Course& course);
   absl::StatusOr<Outcomes> Resume(const Caller& caller, const ResumeOrder& order, Course& course);
   absl::StatusOr<Outcomes> Handoff(const Caller& caller, const HandoffOrder& order, Course& course);
-  // As Reserve, Release and Verify of control.proto. The one outcome of a Reserve has its id.
+  // As Reserve, Release, Verify and Prefetch of control.proto. The one outcome of a Reserve has its
+  // id.
   absl::StatusOr<Outcomes> Reserve(const Caller& caller, const ReserveOrder& order, Course& course);
   absl::StatusOr<Reservation> Reserved(const Caller& caller, const std::string& id) const;
   absl::Status Release(const Caller& caller, const std::string& id);
   absl::StatusOr<Outcomes> Verify(const Caller& caller, const VerifyOrder& order, Course& course);
+  absl::StatusOr<Outcomes> Prefetch(const Caller& caller, const PrefetchOrder& order,
+                                    Course& course);
   // As WaitFree of control.proto, as far as waiting goes; ends early when `gives_up`.
   absl::StatusOr<GpuAccount::Room> WaitFree(const std::string& uuid, Bytes bytes, Deadline by,
                                             const std::function<bool()>& gives_up);
+  // Moves what pauses have left in host memory of these processes on to disk, until it is there or
+  // is wanted back: a resume or prefetch of one of them ends it there, anything else only
+  // interrupts it.
+  // Calls `noted` once the next daemon would go on with it.
+  absl::StatusOr<Outcomes> WriteBehind(const BehindOrder& order, Course& course,
+                                       const std::function<void()>& noted);
   // What would come of an order; moves nothing, waits for nothing.
   Forecast Foretell(const Caller& caller, const PauseOrder& order) const;
   Forecast Foretell(const Caller& caller, const ResumeOrder& order) const;
@@ -81,6 +90,13 @@ class NodeState {
                                        Course& course);
   // Waits for those of an earlier daemon, and says what this is about.
   absl::Status AwaitReturn(const ProcessList& processes, Course& course);
+  // Those selected that are out, when nothing of an earlier daemon's is under way with them any
+  // more; NOT_PAUSED where none is. Empty only where nobody is selected and that is allowed.
+  absl::StatusOr<ProcessList> SelectOut(const Caller& caller, const Selector& selector,
+                                        bool allow_empty, Course& course);
+  // What failed of these processes' backups, with the operation and the place.
+  static absl::Status Explain(const absl::Status& failed, const ProcessList& processes,
+                              const Course& course);
   // The two sides of a handoff, in the order of their members.
   struct Sides {
     ProcessList out_processes, in_processes;
@@ -111,8 +127,21 @@ class NodeState {
                     Course& course, Timeline& timeline, std::vector<GpuChange>* bounds);
   absl::Status Evict(std::vector<Member>& members, std::vector<Scratch::Use>& uses,
                      const PauseOrder& order, Course& course, Timeline& timeline);
+  // Plans, and has others but `asked` give back host memory that they keep where that falls short.
+  absl::StatusOr<std::vector<Grant>> PlanHost(HostBudget::Booking& booking,
+                                              const Policies& policies,
+                                              const std::vector<Demand>& demands,
+                                              ProcessList asked);
   absl::Status Provide(std::vector<Member>& members, std::vector<Scratch::Use>& uses,
                        const PauseOrder& order, HostBudget::Booking& booking);
+  // Has what is in host memory follow to disk, where the order says so.
+  static void BeginBehind(const PauseOrder& order, const std::vector<Member>& members,
+                          const Course& course, Outcomes& outcomes);
+  // Ends it, and waits a moment for what is under way of it: by then the ledgers say what is where.
+  static void EndBehind(const ProcessList& processes);
+  // Adds what it moves to `outcome`.
+  absl::Status MoveOn(const std::shared_ptr<Process>& process, bool release_host, Course& course,
+                      Outcome& outcome);
   // What becomes of the disk space that Provide has reserved, after the move or its undo.
   static void Settle(const std::vector<Member>& members, std::vector<Scratch::Use>& uses,
                      const absl::Status& moved);

@@ -39,7 +39,8 @@ Operations::Operations(Journal* journal)
     operation->answers_repeats = false;  // asked again, it is carried out again
     operation->ended_ns = WallClockNs();
     operation->answer = Fail(absl::StatusCode::kUnavailable, "INTERRUPTED",
-                             "the daemon ended meanwhile; the next one finishes a resume, and a "
+                             "the daemon ended meanwhile; the next one finishes a resume, goes on "
+                             "with a write-behind as another operation, and a "
                              "pause or handoff that is not through it undoes",
                              {{"operation", begun.origin.id}});
     Keep(operation);
@@ -112,6 +113,14 @@ absl::StatusOr<OperationView> Operations::Run(const Request& request, Deadline b
   }
   if (!view.answer->ok()) return view.answer->status();
   return view;
+}
+
+absl::StatusOr<std::string> Operations::Start(const Request& request, const Work& work) {
+  const auto operation = Begin(request, work);
+  if (!operation.ok()) return operation.status();
+  const MutexLock lock(mu_);
+  StopListening(**operation);
+  return (*operation)->course.origin().id;
 }
 
 void Operations::Carry(const Shared& operation, const Work& work) {

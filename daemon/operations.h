@@ -64,6 +64,9 @@ class Operations {
       const Request& request, Deadline by, const Work& work,
       const std::function<bool()>& gone = [] { return false; }) EXCLUDES(mu_);
 
+  // Starts `work` as well, and waits for nothing: it goes on whoever listens. Its id.
+  absl::StatusOr<std::string> Start(const Request& request, const Work& work) EXCLUDES(mu_);
+
   // A caller sees its own, one who sees all everybody's. Oldest first.
   std::vector<OperationView> List(const Caller& caller) const EXCLUDES(mu_);
   // When it has ended, or as it is at `by`. NOT_FOUND (NO_OPERATION).

@@ -1,6 +1,8 @@
 // What a caller orders, and what came of it: the control API without gRPC.
 #pragma once
 
+#include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -13,6 +15,18 @@
 #include "proto/wire.h"
 
 namespace parkade::daemon {
+
+class Process;
+
+// Paused processes whose bytes in host memory are to go on to disk.
+struct BehindOrder {
+  struct Party {
+    std::shared_ptr<Process> process;
+    uint64_t number;  // of its write-behind; see Process::BeginBehind
+  };
+  std::vector<Party> parties;
+  bool release_host = false;  // afterwards
+};
 
 // How the gates close for a pause, and what happens at them.
 struct GateOrder {
@@ -33,6 +47,10 @@ struct PauseOrder {
   bool deep = false;                     // then the driver's process checkpoint
   uint64_t epoch = 0;                    // of the caller; 0: it has none
   bool allow_empty = false;              // nobody selected is no error
+  // Under write-behind: of the host memory that it leaves by; and what starts it for a caller when
+  // all are paused, and returns the operation's id.
+  bool release_host = false;
+  std::function<std::string(const std::string& caller, const BehindOrder& order)> begin_behind = {};
 };
 
 struct ResumeOrder {
@@ -59,6 +77,12 @@ struct ReserveOrder {
 
 // Backups to be read.
 struct VerifyOrder {
+  Selector selector;
+  bool allow_empty = false;  // as in PauseOrder
+};
+
+// Backups on disk to be brought to host memory.
+struct PrefetchOrder {
   Selector selector;
   bool allow_empty = false;  // as in PauseOrder
 };
@@ -115,7 +139,8 @@ struct Outcome {
   Bytes residue_bytes = 0;  // the driver still counts for it; 0: unknown
   std::vector<GpuChange> gpus;
   std::string reservation = {};               // of a Reserve, which has no process: its id
-  std::vector<WrongBlock> wrong_blocks = {};  // of a Verify, the first of stats.wrong_blocks
+  std::string write_behind = {};              // of a pause: the operation that moves its bytes on
+  std::vector<WrongBlock> wrong_blocks = {};  // the first of stats.wrong_blocks
   DeepOutcome deep = {};
 };
 using Outcomes = std::vector<Outcome>;

@@ -164,17 +164,22 @@ absl::Status CheckKnownIn(const Policies& policies, std::span<const Demand> dema
 }  // namespace
 
 Policy Policies::For(const std::string& tag, Policy process_default) const {
-  if (const auto at = by_tag.find(tag); at != by_tag.end()) return at->second;
+  if (const auto at = by_tag.find(tag); at != by_tag.end()) return Told(at->second);
   const bool wanted = std::find(only.begin(), only.end(), tag) != only.end();
-  return wanted ? all.value_or(process_default) : ForRest(process_default);
+  return wanted ? Told(all.value_or(process_default)) : ForRest(process_default);
 }
 
 Policy Policies::ForRest(Policy process_default) const {
-  return only.empty() ? all.value_or(process_default) : Policy::kKeep;
+  return only.empty() ? Told(all.value_or(process_default)) : Policy::kKeep;
+}
+
+Policy Policies::Told(Policy policy) const {
+  return write_behind && policy == Policy::kDisk ? Policy::kAuto : policy;
 }
 
 std::map<std::string, Policy> Policies::Named(Policy process_default) const {
-  std::map<std::string, Policy> named = by_tag;
+  std::map<std::string, Policy> named;
+  for (const auto& [tag, policy] : by_tag) named.emplace(tag, Told(policy));
   for (const std::string& tag : only) named.emplace(tag, For(tag, process_default));
   return named;
 }
@@ -265,10 +270,12 @@ absl::StatusOr<std::vector<Grant>> Plan(const Policies& policies, std::span<cons
     grant.host += host;
     grant.new_host += new_host;
     room.Take(demand, new_host);
-    if (host < wanted) {
+    grant.spills = host < wanted;
+    if (policies.write_behind) {
+      grant.disk += wanted;
+    } else if (grant.spills && !demand.stays) {
       const Bytes unused = std::min({host, demand.largest, kLargestPiece});
       grant.disk += wanted - host + unused;
-      grant.spills = true;
     }
     GrantStage(demand, room, grant);
   }

@@ -22,12 +22,18 @@ struct Policies {
   std::map<std::string, wire::Policy> by_tag;
   std::vector<std::string> only = {};  // these tags alone, the others are kept; empty: every tag
   bool allow_unknown = false;          // a tag that no process has is no error
+  // What is for the disk goes to host memory, as far as that has room, and from there on to disk.
+  bool write_behind = false;
 
+  // As the shim is to be told: what is written behind may be in either place.
   wire::Policy For(const std::string& tag, wire::Policy process_default) const;
   // Of tags that are not named.
   wire::Policy ForRest(wire::Policy process_default) const;
   // Of those that are.
   std::map<std::string, wire::Policy> Named(wire::Policy process_default) const;
+
+ private:
+  wire::Policy Told(wire::Policy policy) const;
 };
 
 // INVALID_ARGUMENT (BAD_POLICY) for discard without a tag and for more tags than a message holds;
@@ -44,6 +50,7 @@ struct Demand {
   Bytes reusable = 0;  // pinned host memory it holds that carries no backup
   Bytes stage = 0;     // host memory that it would stage its way to disk with
   std::vector<MemoryGroup> groups;  // control groups that limit it; others may be in them too
+  bool stays = false;               // what host memory has no room for under auto stays where it is
 };
 // From a ledger; `exact`, `stage` and `groups` are left empty.
 Demand DemandOf(int pid, wire::Policy process_default, const wire::LedgerView& ledger);
@@ -51,7 +58,7 @@ Demand DemandOf(int pid, wire::Policy process_default, const wire::LedgerView& l
 struct Grant {
   Bytes host = 0;      // for backups in host memory
   Bytes new_host = 0;  // of it, memory that it does not hold yet
-  Bytes disk = 0;
+  Bytes disk = 0;      // under write-behind for what goes to the host first as well
   Bytes stage = 0;  // with a disk grant: as much of what was asked for as the groups have, 16 MiB
                     // at least
   bool spills = false;  // some of what may go to either goes to disk, for want of host memory

@@ -40,6 +40,13 @@ uint64_t Process::NextOpId() {
   return next.fetch_add(1, std::memory_order_relaxed);
 }
 
+uint64_t Process::BeginBehind() {
+  static std::atomic<uint64_t> next{1};
+  const uint64_t number = next.fetch_add(1);
+  behind_.store(number);
+  return number;
+}
+
 absl::Status Process::Gone(bool ended) const {
   const Metadata metadata{{"pid", std::to_string(pid())}};
   if (ended) {

@@ -115,6 +115,11 @@ class Process {
 
   // Whoever sets it has claimed the process.
   void SetDeep(DeepMark deep) EXCLUDES(mu_);
+  // The write-behind that its backups are in; 0: in none. A new one takes the place of the one
+  // before.
+  uint64_t BeginBehind();
+  void EndBehind() { behind_.store(0); }
+  uint64_t behind() const { return behind_.load(); }
 
   // False when the process has ended: the directory is then the caller's to remove.
   [[nodiscard]] bool SetScratch(std::shared_ptr<ScratchDirectory> scratch) EXCLUDES(mu_);
@@ -141,6 +146,7 @@ class Process {
   const std::string command_;
   const Fd pidfd_;
   std::atomic<uint64_t> last_sent_ns_{0};
+  std::atomic<uint64_t> behind_{0};
 
   mutable Mutex mu_;  // before Round's; nothing is sent or read while it is held
   Introduction introduction_ GUARDED_BY(mu_);

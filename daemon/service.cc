@@ -116,6 +116,13 @@ absl::StatusOr<OperationView> ControlService::Perform(const grpc::ServerContext&
                             [&context] { return context.IsCancelled(); });
 }
 
+void ControlService::Equip(PauseOrder& order) const {
+  order.begin_behind = [&behinds = to_.behinds](const std::string& caller,
+                                                const BehindOrder& behind) {
+    return behinds.Begin(caller, behind);
+  };
+}
+
 // Every transition: read, carried out under the caller's request id, written.
 template <typename Request, typename Response, typename Order>
 grpc::Status ControlService::Carry(const grpc::ServerContext& context, OperationKind kind,
@@ -125,8 +132,9 @@ grpc::Status ControlService::Carry(const grpc::ServerContext& context, Operation
                                                                                     Course&)) {
   const auto caller = CallerOf(to_.authority, context);
   if (!caller.ok()) return ToGrpc(caller.status());
-  const auto order = Read(request, {*caller, to_.groups});
+  auto order = Read(request, {*caller, to_.groups});
   if (!order.ok()) return ToGrpc(order.status());
+  Equip(*order);
   if (request.dry_run()) {
     Write(to_.node.Foretell(*caller, *order), response->mutable_forecast());
     return grpc::Status::OK;

@@ -6,6 +6,7 @@
 #include "daemon/groups.h"
 #include "daemon/node_state.h"
 #include "daemon/operations.h"
+#include "daemon/write_behinds.h"
 #include "proto/control.grpc.pb.h"
 
 namespace parkade::daemon {
@@ -29,6 +30,7 @@ class ControlService final : public v1::Control::Service {
     const GpuAccount& account;
     Reservations& reservations;
     Budgets& budgets;
+    WriteBehinds& behinds;
   };
   explicit ControlService(Neighbours neighbours) : to_(neighbours) {}
 
@@ -54,6 +56,8 @@ class ControlService final : public v1::Control::Service {
                          v1::SetBudgetResponse* response) override;
   grpc::Status Verify(grpc::ServerContext* context, const v1::VerifyRequest* request,
                       v1::VerifyResponse* response) override;
+  grpc::Status Prefetch(grpc::ServerContext* context, const v1::PrefetchRequest* request,
+                        v1::PrefetchResponse* response) override;
   grpc::Status GetOperation(grpc::ServerContext* context, const v1::GetOperationRequest* request,
                             v1::Operation* response) override;
   grpc::Status WaitOperation(grpc::ServerContext* context, const v1::WaitOperationRequest* request,
@@ -88,6 +92,17 @@ class ControlService final : public v1::Control::Service {
                      Response* response,
                      absl::StatusOr<Outcomes> (NodeState::*carry_out)(const Caller&, const Order&,
                                                                       Course&));
+  // What an order needs of the daemon's other parts.
+  void Equip(PauseOrder& order) const;
+  void Equip(HandoffOrder& order) const { Equip(order.outgoing); }
+  void Equip(ResumeOrder&) const {}
+
+  // What processes do with their backups while they stay paused.
+  template <typename Request, typename Response, typename Order>
+  grpc::Status CarryBeside(const grpc::ServerContext& context, OperationKind kind,
+                           const Request& request, Response* response,
+                           absl::StatusOr<Outcomes> (NodeState::*carry_out)(const Caller&,
+                                                                            const Order&, Course&));
 
   // Each GPU with who has its memory, who will have it, and who waits for it.
   void WriteGpus(const Caller& caller, v1::GetNodeResponse* response);

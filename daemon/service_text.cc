@@ -39,6 +39,21 @@ absl::StatusOr<std::vector<std::string>> ReadNamed(
   return Fail(absl::StatusCode::kInvalidArgument, "UNKNOWN_TAG", "the list of tags names none");
 }
 
+// After the policies.
+absl::Status ReadWriteBehind(const v1::PauseRequest& in, PauseOrder& out) {
+  out.policies.write_behind = in.write_behind();
+  out.release_host = in.release_host();
+  if (in.release_host() && !in.write_behind()) {
+    return BadPolicy("release_host of a pause is about the host memory that write_behind leaves");
+  }
+  if (!in.write_behind()) return absl::OkStatus();
+  if (out.policies.all == wire::Policy::kHost) {
+    return BadPolicy("with write_behind bytes end on disk: policy host keeps them in host memory");
+  }
+  if (!out.policies.all) out.policies.all = wire::Policy::kDisk;
+  return absl::OkStatus();
+}
+
 const char* PlaceName(wire::Place place) {
   switch (place) {
     case wire::Place::kGpu:
@@ -102,6 +117,7 @@ absl::StatusOr<PauseOrder> Read(const v1::PauseRequest& in, const Asker& asker) 
   if (!policies.ok()) return policies.status();
   out.policies = std::move(*policies);
   if (auto s = AddGroups(in.selector(), asker, out.policies); !s.ok()) return s;
+  if (auto s = ReadWriteBehind(in, out); !s.ok()) return s;
   auto tags = ReadNamed(in.tags());
   if (!tags.ok()) return tags.status();
   out.policies.only = std::move(*tags);
@@ -189,8 +205,8 @@ void Write(const ProcessView& in, v1::Process* out) {
     out->set_gate_mode(v1::GateMode(h.gate_mode));
   }
   out->set_epoch(h.epoch);
-  const bool moves =
-      in.state == wire::ProcessState::kEvicting || in.state == wire::ProcessState::kRestoring;
+  const bool moves = in.state == wire::ProcessState::kEvicting ||
+                     in.state == wire::ProcessState::kRestoring || IsOut(in.state);
   // Without a transition of its own the ledger still has the figures of the last one.
   if (!moves || h.op_id == 0) return;
   auto* progress = out->mutable_progress();
@@ -283,6 +299,8 @@ void Write(const Outcome& in, v1::TransitionResult* out) {
     change->set_peak_bytes(gpu.peak);
     change->set_allowed_bytes(gpu.allowed);
   }
+  out->set_left_bytes(in.stats.left_bytes);
+  out->set_write_behind_id(in.write_behind);
   out->set_wrong_block_count(in.stats.wrong_blocks);
   for (const WrongBlock& block : in.wrong_blocks) {
     auto* wrong = out->add_wrong_blocks();

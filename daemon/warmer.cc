@@ -71,6 +71,7 @@ void Warmer::Warm(Process& process, Bytes bytes) {
   Demand demand;
   demand.pid = process.pid();
   demand.by_tag[""] = bytes - held;
+  demand.stays = true;
   if (process.identity().visible) demand.groups = MemoryGroupsOf(process.pid(), ReadMounts());
   // Booked until it shows in the measured figures.
   HostBudget::Booking booking(budget_);

@@ -108,10 +108,14 @@ class AsyncClient:
         """What backups may take, of the node or of a job, from the next pause on."""
         return await self._call(calls.SET_BUDGET, options)
 
-    async def verify(self, target: types.Target, **options: Unpack[calls.VerifyOptions]) -> list[types.TransitionResult]:
+    async def verify(self, target: types.Target, **options: Unpack[calls.BackupOptions]) -> list[types.TransitionResult]:
         """Reads the backups of paused processes. DataLoss when a block is wrong; the results of its
         `details["operation"]` have all of them."""
         return await self._call(calls.VERIFY, calls.with_selector(target, options))
+
+    async def prefetch(self, target: types.Target, **options: Unpack[calls.BackupOptions]) -> list[types.TransitionResult]:
+        """Brings the backups of paused processes from disk into host memory, as far as that has room."""
+        return await self._call(calls.PREFETCH, calls.with_selector(target, options))
 
     async def get_operation(self, id: str = "", *, request_id: str = "", **options: Unpack[calls.CallOptions]) -> types.Operation:
         """By its id, or this caller's last one with a request id."""

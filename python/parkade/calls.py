@@ -45,6 +45,8 @@ class PauseOptions(TransitionOptions, total=False):
     on_exported: types.OnExported | str
     elision: types.Elision | str
     deep: bool  # then the driver's process checkpoint; TransitionResult.deep says what came of it
+    write_behind: bool  # bytes for the disk go to host memory first, and from there after the answer
+    release_host: bool  # with write_behind: pinned memory goes back to the system then
 
 
 class ResumeOptions(TransitionOptions, total=False):
@@ -69,6 +71,7 @@ class HandoffOptions(TransitionOptions, total=False):
     gated_work: types.GatedWork | str
     gated_allocations: types.GatedAllocations | str
     on_exported: types.OnExported | str
+    write_behind: bool
     release_host: bool
     priority: int
     overlap: types.Overlap | str
@@ -96,7 +99,7 @@ class BudgetOptions(CallOptions, total=False):
     disk_bytes: int
 
 
-class VerifyOptions(CallOptions, total=False):
+class BackupOptions(CallOptions, total=False):
     request_id: str
     allow_empty: bool
 
@@ -134,6 +137,7 @@ RESERVE = Call("Reserve", TRANSITION, lambda answer: messages.read(answer.reserv
 RELEASE = Call("Release", QUESTION, lambda answer: None)
 SET_BUDGET = Call("SetBudget", QUESTION, lambda answer: messages.read(answer.budget, types.Budget))
 VERIFY = Call("Verify", TRANSITION, _all("results", types.TransitionResult))
+PREFETCH = Call("Prefetch", TRANSITION, _all("results", types.TransitionResult))
 GET_OPERATION = Call("GetOperation", QUESTION, _operation)
 WAIT_OPERATION = Call("WaitOperation", TRANSITION, _operation)
 CANCEL_OPERATION = Call("CancelOperation", TRANSITION, _operation)

@@ -82,6 +82,8 @@ class OperationKind(str, enum.Enum):
     HANDOFF = "handoff"
     RESERVE = "reserve"
     VERIFY = "verify"
+    PREFETCH = "prefetch"
+    WRITE_BEHIND = "write_behind"
 
 
 class OperationState(str, enum.Enum):

@@ -256,7 +256,10 @@ class DeepStep:
 
 @dataclass(frozen=True)
 class TransitionResult:
-    """What became of one process in a pause, resume, handoff or verify."""
+    """What became of one process in a pause, resume, handoff, verify, prefetch or write-behind.
+
+    `left_bytes` is what a prefetch or write-behind has not moved; `write_behind_id` is the operation that
+    moves the bytes of a pause on to disk."""
 
     pid: int
     already: bool
@@ -278,6 +281,8 @@ class TransitionResult:
     wrong_block_count: int
     wrong_blocks: tuple[WrongBlock, ...]
     deep: Optional[DeepStep]
+    left_bytes: int
+    write_behind_id: str
 
 
 @dataclass(frozen=True)
@@ -353,7 +358,7 @@ class GpuWait:
 
 @dataclass(frozen=True)
 class Operation:
-    """A pause, resume, handoff, reserve or verify. `errors.of(operation.failure)` is the exception of one that has failed."""
+    """A pause, resume, handoff, reserve, verify, prefetch or write-behind. `errors.of(operation.failure)` is the exception of one that has failed."""
 
     id: str
     request_id: str

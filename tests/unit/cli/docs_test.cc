@@ -74,7 +74,7 @@ TEST_CASE("the page names every option of every verb") {
   const std::string page = ReadPage();
   for (const std::string verb :
        {"", "run", "ps", "show", "pause", "resume", "handoff", "wait-free", "gpus", "reserve",
-        "release", "budget", "verify", "watch", "ops", "cancel", "group", "gc"}) {
+        "release", "budget", "verify", "prefetch", "watch", "ops", "cancel", "group", "gc"}) {
     const Outcome help = verb.empty() ? RunCli({"--help"}) : RunCli({verb, "--help"});
     const std::set<std::string> options = Options(help.out);
     CHECK(options.count("--help") == 1);

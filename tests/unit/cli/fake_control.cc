@@ -107,6 +107,13 @@ grpc::Status FakeControl::Verify(grpc::ServerContext*, const v1::VerifyRequest* 
   return error;
 }
 
+grpc::Status FakeControl::Prefetch(grpc::ServerContext*, const v1::PrefetchRequest* request,
+                                   v1::PrefetchResponse* response) {
+  prefetch_request = *request;
+  *response = prefetch_answer;
+  return error;
+}
+
 grpc::Status FakeControl::GetOperation(grpc::ServerContext*, const v1::GetOperationRequest* request,
                                        v1::Operation* response) {
   operation_request = *request;

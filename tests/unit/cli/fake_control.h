@@ -37,6 +37,7 @@ class FakeControl final : public v1::Control::Service {
   v1::ReserveResponse reserve_answer;
   v1::SetBudgetResponse budget_answer;
   v1::VerifyResponse verify_answer;
+  v1::PrefetchResponse prefetch_answer;
   v1::Operation operation_answer;  // of GetOperation, which never fails
   v1::CollectGarbageResponse garbage_answer;
   v1::ListOperationsResponse operations_answer;
@@ -57,6 +58,7 @@ class FakeControl final : public v1::Control::Service {
   v1::ReleaseRequest release_request;
   v1::SetBudgetRequest budget_request;
   v1::VerifyRequest verify_request;
+  v1::PrefetchRequest prefetch_request;
   v1::GetOperationRequest operation_request;
   v1::WatchRequest watch_request;
   v1::CollectGarbageRequest garbage_request;
@@ -86,6 +88,8 @@ class FakeControl final : public v1::Control::Service {
   grpc::Status SetBudget(grpc::ServerContext*, const v1::SetBudgetRequest*,
                          v1::SetBudgetResponse*) override;
   grpc::Status Verify(grpc::ServerContext*, const v1::VerifyRequest*, v1::VerifyResponse*) override;
+  grpc::Status Prefetch(grpc::ServerContext*, const v1::PrefetchRequest*,
+                        v1::PrefetchResponse*) override;
   grpc::Status GetOperation(grpc::ServerContext*, const v1::GetOperationRequest*,
                             v1::Operation*) override;
   grpc::Status CollectGarbage(grpc::ServerContext*, const v1::CollectGarbageRequest*,

@@ -198,6 +198,33 @@ TEST_CASE("verify shows what was read, and where it fails each block that is wro
   CHECK(RunCli({"verify", daemon.flag()}).exit_code == 2);
 }
 
+TEST_CASE("prefetch shows what has come and what has not") {
+  FakeControl daemon;
+  auto* result = daemon.prefetch_answer.add_results();
+  result->set_pid(4711);
+  result->set_state(v1::PROCESS_STATE_PAUSED);
+  result->set_host_bytes(3_GiB);
+  result->set_left_bytes(1_GiB);
+  result->set_total_seconds(2);
+  result->set_move_seconds(2);
+  const Outcome o =
+      RunCli({"prefetch", "4711", "--allow-empty", "--request-id", "before-step-7", daemon.flag()});
+  CHECK(o.exit_code == 0);
+  CHECK(o.out ==
+        " PID  STATE       HOST      LEFT    TIME       RATE\n"
+        "4711  paused  3.00 GiB  1.00 GiB  2.00 s  1.61 GB/s\n");
+  CHECK(daemon.prefetch_request.selector().pids(0) == 4711);
+  CHECK(daemon.prefetch_request.allow_empty());
+  CHECK(daemon.prefetch_request.request_id() == "before-step-7");
+  const auto json =
+      nlohmann::json::parse(RunCli({"prefetch", "4711", "-o", "json", daemon.flag()}).out);
+  CHECK(json["results"][0]["left_bytes"] == 1_GiB);
+  CHECK(json["results"][0]["write_behind_id"].is_null());
+  CHECK(RunCli({"prefetch", daemon.flag()}).exit_code == 2);
+  daemon.error = ErrorWithReason(grpc::StatusCode::RESOURCE_EXHAUSTED, "no room", "HOST_MEMORY");
+  CHECK(RunCli({"prefetch", "4711", daemon.flag()}).exit_code == 5);
+}
+
 TEST_CASE("an operation that waits says for what") {
   FakeControl daemon;
   auto* operation = daemon.operations_answer.add_operations();

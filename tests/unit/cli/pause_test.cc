@@ -97,6 +97,23 @@ TEST_CASE("pause --deep asks for it, and says what became of it") {
   CHECK(RunCli({"pause", "4711", "--deep", "--gate", "open", daemon.flag()}).exit_code == 2);
 }
 
+TEST_CASE(
+    "pause with write-behind goes on to disk, and gives host memory back where that is asked") {
+  FakeControl daemon;
+  auto* result = daemon.pause_answer.add_results();
+  result->set_write_behind_id("m3-9");
+  const Outcome o =
+      RunCli({"pause", "1", "--write-behind", "--release-host", "-o", "json", daemon.flag()});
+  REQUIRE(o.exit_code == 0);
+  CHECK(daemon.pause_request.write_behind());
+  CHECK(daemon.pause_request.release_host());
+  CHECK(Has(o.out, "\"write_behind_id\": \"m3-9\""));
+  CHECK(Has(RunCli({"pause", "1", "--write-behind", daemon.flag()}).out, "operation m3-9\n"));
+  CHECK(RunCli({"pause", "1", "--write-behind", "--policy", "host", daemon.flag()}).exit_code == 2);
+  CHECK(RunCli({"pause", "1", "--release-host", daemon.flag()}).exit_code == 2);
+  CHECK(RunCli({"pause", "1", "--write-behind", "--policy", "auto", daemon.flag()}).exit_code == 0);
+}
+
 TEST_CASE("pause leaves what was not asked for to the daemon") {
   FakeControl daemon;
   REQUIRE(RunCli({"pause", "--all", daemon.flag()}).exit_code == 0);
@@ -153,7 +170,7 @@ TEST_CASE("pause -o json has every figure") {
     "results": [{"pid": 4711, "already": false, "state": "paused", "host_bytes": 8589934592,
       "disk_bytes": 0, "elided_bytes": 0, "discarded_bytes": 0, "kept_bytes": 0, "released_bytes": 8589934592,
       "gate_seconds": 0.001, "drain_seconds": 0.02, "move_seconds": 0.2, "total_seconds": 0.25,
-      "residue_bytes": null, "let_through": 0, "wait_seconds": 0.0,
+      "residue_bytes": null, "let_through": 0, "wait_seconds": 0.0, "left_bytes": 0, "write_behind_id": null,
       "gpus": [{"uuid": "GPU-aaaa", "free_before_bytes": 1073741824,
         "free_after_bytes": 9663676416, "expected_bytes": 8589934592,
         "peak_bytes": 0, "allowed_bytes": 0}], "deep": null}]})"));

@@ -357,6 +357,8 @@ bool FakeShim::Work(wire::Packet& packet, Act act) {
   }
   wire::Verify verify;
   if (packet.Read(&verify)) return AnswerVerify(verify);
+  wire::Shift shift;
+  if (packet.Read(&shift)) return AnswerShift(shift);
   wire::Room room;
   if (packet.Read(&room)) {
     room_ = room.bytes;

@@ -68,7 +68,8 @@ class FakeShim {
 
   // From the next message of that type on, or after that many more of it.
   void On(wire::Type type, Act act, int after = 0) EXCLUDES(mu_);
-  // What a Verify finds, before it is served; and whether it takes until something else comes.
+  // What a Verify or Shift finds, before it is served; and whether it takes until something else
+  // comes.
   void SetWrong(std::vector<wire::WrongBlock> wrong) { wrong_ = std::move(wrong); }
   void HoldVerify() { holds_verify_ = true; }
   // What its ledger says of bytes under way; no op_id: nothing is.
@@ -84,6 +85,7 @@ class FakeShim {
   // Messages of a type that have come.
   int Count(wire::Type type) const EXCLUDES(mu_);
   wire::Commit last_commit() const EXCLUDES(mu_);
+  wire::Shift last_shift() const EXCLUDES(mu_);
   wire::Prepare last_prepare() const EXCLUDES(mu_);
   // What the daemon has allowed a Resume in turn last.
   Bytes room() const { return room_; }
@@ -109,6 +111,7 @@ class FakeShim {
   void Loop();
   bool LookAtRoom();
   bool AnswerVerify(const wire::Verify& verify);
+  bool AnswerShift(const wire::Shift& shift);
   bool EndVerify();
   Bytes Needed() const;
   bool Handle(wire::Packet& packet);
@@ -165,6 +168,7 @@ class FakeShim {
   std::map<wire::Type, Told> acts_ GUARDED_BY(mu_);
   std::map<wire::Type, int> counts_ GUARDED_BY(mu_);
   wire::Commit commit_ GUARDED_BY(mu_){};
+  wire::Shift shift_ GUARDED_BY(mu_){};
   wire::Prepare prepare_ GUARDED_BY(mu_){};
   std::thread thread_;
 };

@@ -1,5 +1,5 @@
-// What a Commit, a Resume and a Verify do: grants are checked, files written to, places changed;
-// backups read.
+// What a Commit, a Resume, a Verify and a Shift do: grants are checked, files written to, places
+// changed; backups read and moved.
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -150,6 +150,45 @@ bool FakeShim::AnswerVerify(const wire::Verify& verify) {
   if (wrong_.empty()) return Answer(op_id, {});
   const char* const reason = wrong_[0].missing != 0 ? "BACKUP_MISSING" : "BACKUP_CORRUPT";
   return Answer(op_id, MakeError(Code::kDataLoss, reason, "a block is wrong"));
+}
+
+wire::Shift FakeShim::last_shift() const {
+  const MutexLock lock(mu_);
+  return shift_;
+}
+
+// All in host memory to the disk, or as much as is granted from there.
+bool FakeShim::AnswerShift(const wire::Shift& shift) {
+  {
+    const MutexLock lock(mu_);
+    shift_ = shift;
+  }
+  const uint64_t op_id = shift.header.op_id;
+  if (state() != wire::ProcessState::kPaused) {
+    return Answer(op_id, MakeError(Code::kFailedPrecondition, "NOT_PAUSED", "it runs"));
+  }
+  stats_ = {};
+  if (holds_verify_) {
+    held_verify_ = op_id;
+    return true;
+  }
+  const bool to_host = shift.to == uint32_t(wire::Place::kHost);
+  const Bytes moved = to_host ? std::min<Bytes>(shift.host_bytes, disk_bytes_) : host_bytes_;
+  (to_host ? stats_.host_bytes : stats_.disk_bytes) = moved;
+  if (to_host) {
+    host_bytes_ += moved;
+    stats_.left_bytes = disk_bytes_ - moved;
+  } else {
+    disk_bytes_ += std::exchange(host_bytes_, 0);
+  }
+  for (wire::Place& place : places_) {
+    if (place == wire::Place::kHost && !to_host) place = wire::Place::kDisk;
+    if (place == wire::Place::kDisk && to_host && stats_.left_bytes == 0)
+      place = wire::Place::kHost;
+  }
+  WriteRecords();
+  SetState(wire::ProcessState::kPaused);
+  return Answer(op_id, {});
 }
 
 // Whatever else comes goes first.

@@ -336,3 +336,21 @@ TEST_CASE("one that somebody was told goes on is not abandoned when he goes") {
   REQUIRE(operations.Wait(kOne, {"", "id"}, Soon())->answer);
   CHECK_FALSE(abandoned);
 }
+
+TEST_CASE("what is started goes on with nobody listening, and is found by its id") {
+  Operations operations;
+  Latch latch;
+  const auto id = operations.Start({"uid 1", OperationKind::kWriteBehind, "", ""}, latch.Work(7));
+  REQUIRE(id.ok());
+  auto view = operations.Wait(kOne, {*id, ""}, Deadline::InMs(0));
+  REQUIRE(view.ok());
+  CHECK_FALSE(view->answer);
+  CHECK(view->kind == OperationKind::kWriteBehind);
+  latch.Open();
+  view = operations.Wait(kOne, {*id, ""}, Soon());
+  REQUIRE(view->answer);
+  CHECK((*view->answer)->front().pid == 7);
+  operations.Finish();
+  const auto late = operations.Start({"uid 1", OperationKind::kWriteBehind, "", ""}, latch.Work(7));
+  CHECK(ReasonOf(late.status()) == "SHUTTING_DOWN");
+}

@@ -288,3 +288,36 @@ TEST_CASE("rates say how long a move takes once one of its kind was seen") {
   rates.Note(Way::kOut, stats);
   CHECK(*rates.SecondsFor(Way::kOut, 4_GiB, 0) == Approx(2.0));
 }
+
+TEST_CASE(
+    "under write-behind what is for the disk takes host memory first, and disk for all of it") {
+  const Demand demands[] = {Needs(1, {{"default", 10_MiB}, {"weights", 6_MiB}, {"kv", 4_MiB}})};
+  Policies policies = All(Policy::kDisk, {{"weights", Policy::kHost}, {"kv", Policy::kAuto}});
+  policies.write_behind = true;
+  const auto whole = Plan(policies, demands, 100_MiB);
+  REQUIRE(whole.ok());
+  CHECK((*whole)[0].host == 20_MiB);
+  CHECK((*whole)[0].disk == 14_MiB);  // what is for the host stays there
+  CHECK_FALSE((*whole)[0].spills);
+  CHECK(policies.ForRest(Policy::kHost) == Policy::kAuto);
+  CHECK(policies.Named(Policy::kHost).at("weights") == Policy::kHost);
+  const auto part = Plan(policies, demands, 12_MiB);
+  REQUIRE(part.ok());
+  CHECK((*part)[0].host == 12_MiB);
+  CHECK((*part)[0].disk == 14_MiB);
+  CHECK((*part)[0].spills);
+  const auto shares = SharesOf(policies, demands[0], (*part)[0]);
+  CHECK(shares[0].host == 6_MiB);
+  CHECK(shares[0].disk == 4_MiB);
+  CHECK(shares[2].host == 6_MiB);
+}
+
+TEST_CASE("what stays where it is takes host memory as far as there is some, and no disk") {
+  Demand demand = Needs(1, {{"", 10_MiB}});
+  demand.stays = true;
+  const auto part = Plan(All(Policy::kAuto), std::span(&demand, 1), 4_MiB);
+  REQUIRE(part.ok());
+  CHECK((*part)[0].host == 4_MiB);
+  CHECK((*part)[0].disk == 0);
+  CHECK((*part)[0].spills);
+}

@@ -1,5 +1,5 @@
-// Verification: what processes find in their backups, and what ends their reading.
-#include "daemon/verification.h"
+// Errand: what processes find in their backups, and what ends their work on them.
+#include "daemon/errand.h"
 
 #include <sched.h>
 
@@ -25,6 +25,9 @@ struct Paused : WiredGroup {
     for (const auto& w : wired) processes.push_back(w->process());
   }
   ProcessList processes;
+  Errand::Ask verify = [this](size_t i, const auto& round) {
+    processes[i]->Send(wire::Make<wire::Verify>(), round, i);
+  };
   Course course{Origin{"op-1", "uid 1", "", 0}};
 };
 
@@ -49,10 +52,10 @@ bool WaitForVerify(const FakeShim& shim, int count = 1) {
 
 TEST_CASE("whole backups are read, and their processes stay paused") {
   Paused p;
-  Verification verification(p.processes, p.course, 2000);
-  REQUIRE(verification.Run().ok());
-  REQUIRE(verification.outcomes().size() == 2);
-  for (const Outcome& outcome : verification.outcomes()) {
+  Errand errand(p.processes, p.course, 2000, p.verify);
+  REQUIRE(errand.Run().ok());
+  REQUIRE(errand.outcomes().size() == 2);
+  for (const Outcome& outcome : errand.outcomes()) {
     CHECK(outcome.stats.host_bytes == 1_MiB);
     CHECK(outcome.stats.wrong_blocks == 0);
     CHECK(outcome.state == wire::ProcessState::kPaused);
@@ -65,13 +68,13 @@ TEST_CASE(
   Paused p;
   p.shim(0).SetWrong({WrongAt(0x7000, true), WrongAt(0x9000, false)});
   p.shim(1).SetWrong({WrongAt(0x5000, false)});
-  Verification verification(p.processes, p.course, 2000);
-  const absl::Status failed = verification.Run();
+  Errand errand(p.processes, p.course, 2000, p.verify);
+  const absl::Status failed = errand.Run();
   CHECK(failed.code() == absl::StatusCode::kDataLoss);
   CHECK(ReasonOf(failed) == "BACKUP_MISSING");
   CHECK(MetadataOf(failed).at("pid") == "100");
   CHECK(MetadataOf(failed).at("wrong_blocks") == "3");
-  const auto& first = verification.outcomes()[0].wrong_blocks;
+  const auto& first = errand.outcomes()[0].wrong_blocks;
   REQUIRE(first.size() == 2);
   CHECK(first[0].address == 0x7000);
   CHECK(first[0].on_disk);
@@ -81,7 +84,31 @@ TEST_CASE(
   CHECK(first[1].device == 1);
   CHECK_FALSE(first[1].on_disk);
   CHECK_FALSE(first[1].missing);
-  CHECK(verification.outcomes()[1].wrong_blocks[0].address == 0x5000);
+  CHECK(errand.outcomes()[1].wrong_blocks[0].address == 0x5000);
+}
+
+TEST_CASE("each of several is told what it is granted, and what has moved is told") {
+  Paused p;
+  const Bytes grants[] = {1_MiB, 4096};
+  const auto to = [&](wire::Place place) {
+    return [&p, &grants, place](size_t i, const auto& round) {
+      auto shift = wire::Make<wire::Shift>();
+      shift.to = uint32_t(place);
+      shift.host_bytes = grants[i];
+      p.processes[i]->Send(shift, round, i);
+    };
+  };
+  Errand to_disk(p.processes, p.course, 2000, to(wire::Place::kDisk));
+  REQUIRE(to_disk.Run().ok());
+  for (const Outcome& outcome : to_disk.outcomes()) CHECK(outcome.stats.disk_bytes == 1_MiB);
+  Errand to_host(p.processes, p.course, 2000, to(wire::Place::kHost));
+  REQUIRE(to_host.Run().ok());
+  CHECK(to_host.outcomes()[0].stats.host_bytes == 1_MiB);
+  CHECK(to_host.outcomes()[0].stats.left_bytes == 0);
+  CHECK(to_host.outcomes()[1].stats.host_bytes == 4096);
+  CHECK(to_host.outcomes()[1].stats.left_bytes == 1_MiB - 4096);
+  CHECK(p.shim(1).last_shift().host_bytes == 4096);
+  CHECK(p.AllAre(wire::ProcessState::kPaused));
 }
 
 TEST_CASE("a wish to cancel ends the reading") {
@@ -91,8 +118,8 @@ TEST_CASE("a wish to cancel ends the reading") {
     CHECK(WaitForVerify(p.shim(0)));
     p.course.Cancel("uid 1");
   });
-  Verification verification(p.processes, p.course, 20'000);
-  const absl::Status failed = verification.Run();
+  Errand errand(p.processes, p.course, 20'000, p.verify);
+  const absl::Status failed = errand.Run();
   cancels.join();
   CHECK(ReasonOf(failed) == "CANCELLED");
   CHECK(MetadataOf(failed).at("operation") == "op-1");
@@ -102,12 +129,12 @@ TEST_CASE("a wish to cancel ends the reading") {
 TEST_CASE("a reading that comes to nothing is stopped, so that it does not go on unheard") {
   Paused p;
   p.shim(0).HoldVerify();
-  Verification verification(p.processes, p.course, 200);
-  const absl::Status failed = verification.Run();
+  Errand errand(p.processes, p.course, 200, p.verify);
+  const absl::Status failed = errand.Run();
   CHECK(ReasonOf(failed) == "SHIM_STALLED");
   CHECK(MetadataOf(failed).at("pid") == "100");
   CHECK(WaitForVerify(p.shim(0), 2));
-  CHECK(verification.outcomes()[1].stats.host_bytes == 1_MiB);
+  CHECK(errand.outcomes()[1].stats.host_bytes == 1_MiB);
   CHECK(p.AllAre(wire::ProcessState::kPaused));
 }
 
@@ -132,8 +159,8 @@ TEST_CASE("a resume in the middle wins") {
     auto transition = p.Begin();
     CHECK(transition.Resume({}).ok());
   });
-  Verification verification(p.processes, p.course, 20'000);
-  const absl::Status failed = verification.Run();
+  Errand errand(p.processes, p.course, 20'000, p.verify);
+  const absl::Status failed = errand.Run();
   resumes.join();
   CHECK(failed.code() == absl::StatusCode::kCancelled);
   CHECK(MetadataOf(failed).at("pid") == "100");
@@ -144,15 +171,15 @@ TEST_CASE("a process that ends, disconnects or hangs is named") {
   Paused p;
   p.shim(0).On(wire::Type::kVerify, Act::kDisconnect);
   {
-    Verification verification(p.processes, p.course, 2000);
-    const absl::Status failed = verification.Run();
+    Errand errand(p.processes, p.course, 2000, p.verify);
+    const absl::Status failed = errand.Run();
     CHECK(ReasonOf(failed) == "SHIM_DISCONNECTED");
     CHECK(MetadataOf(failed).at("pid") == "100");
   }
   Paused hung;
   hung.shim(1).On(wire::Type::kVerify, Act::kHang);
-  Verification verification(hung.processes, hung.course, 200);
-  const absl::Status failed = verification.Run();
+  Errand errand(hung.processes, hung.course, 200, hung.verify);
+  const absl::Status failed = errand.Run();
   CHECK(ReasonOf(failed) == "SHIM_STALLED");
   CHECK(MetadataOf(failed).at("pid") == "101");
 }

@@ -1,5 +1,5 @@
 // One message to each, and their answers.
-#include "daemon/verification.h"
+#include "daemon/errand.h"
 
 #include <algorithm>
 
@@ -9,7 +9,7 @@
 namespace parkade::daemon {
 namespace {
 
-constexpr uint64_t kStopMs = 5000;  // for who reads to notice that it shall no longer
+constexpr uint64_t kStopMs = 5000;  // for who works to notice that it shall no longer
 
 WrongBlock Read(const wire::WrongBlock& in) {
   return {in.address, in.bytes,  in.device,      in.place == uint32_t(wire::Place::kDisk),
@@ -23,13 +23,10 @@ bool IsWorse(const absl::Status& failed, const absl::Status& than) {
 
 }  // namespace
 
-absl::Status Verification::Run() {
+absl::Status Errand::Run() {
   const uint64_t begin_ns = MonotonicNs();
   const auto round = std::make_shared<Round>(processes_.size());
-  course_.Moves();
-  for (size_t i = 0; i < processes_.size(); ++i) {
-    processes_[i]->Send(wire::Make<wire::Verify>(), round, i);
-  }
+  for (size_t i = 0; i < processes_.size(); ++i) ask_(i, round);
   Await(*round);
   const auto in_time = round->answers();
   if (!round->WaitAll(Deadline::InMs(0))) {
@@ -57,7 +54,7 @@ absl::Status Verification::Run() {
     const bool stopped = !in_time[i] && failed.code() == absl::StatusCode::kCancelled;
     if (!answers[i] || stopped) {
       failed = Fail(absl::StatusCode::kUnavailable, "SHIM_STALLED",
-                    Cat("process ", outcome.pid, " stopped reading its backup"),
+                    Cat("process ", outcome.pid, " stopped working on its backup"),
                     {{"pid", std::to_string(outcome.pid)}});
     }
     if (!failed.ok() && IsWorse(failed, worst)) worst = failed;
@@ -72,19 +69,19 @@ absl::Status Verification::Run() {
   return worst;
 }
 
-void Verification::Await(Round& round) const {
-  uint64_t seen = 0, read = BytesRead();
+void Errand::Await(Round& round) const {
+  uint64_t seen = 0, done = BytesDone();
   Deadline stalled = Deadline::InMs(stall_ms_);
   while (!round.WaitAll(Deadline::InMs(0)) && !course_.cancelled() && !stalled.Passed()) {
     const uint64_t given = round.WaitForMore(seen, Deadline::InMs(Course::kLookMs));
-    const uint64_t now = BytesRead();
-    if (given != seen || now != read) stalled = Deadline::InMs(stall_ms_);
+    const uint64_t now = BytesDone();
+    if (given != seen || now != done) stalled = Deadline::InMs(stall_ms_);
     seen = given;
-    read = now;
+    done = now;
   }
 }
 
-uint64_t Verification::BytesRead() const {
+uint64_t Errand::BytesDone() const {
   uint64_t sum = 0;
   for (const auto& process : processes_) {
     const ProcessView view = process->View();
@@ -93,8 +90,8 @@ uint64_t Verification::BytesRead() const {
   return sum;
 }
 
-// Who has read all by now, or does something else by now, is not disturbed by it.
-void Verification::Stop() const {
+// Who is through by now, or does something else by now, is not disturbed by it.
+void Errand::Stop() const {
   const auto round = std::make_shared<Round>(processes_.size());
   auto stop = wire::Make<wire::Verify>();
   stop.stop = 1;
