@@ -107,6 +107,24 @@ class Payload:
         result = self.node.json("resume", self.app.pid, *options)["results"][0]
         return self.bytes / result["total_seconds"] / 1e9
 
+    def prefetch(self):
+        """GB/s of bringing all of a backup from disk to host memory."""
+        result = self.node.json("prefetch", self.app.pid)["results"][0]
+        harness.holds(result["host_bytes"] >= self.bytes and result["left_bytes"] == 0, f"what a prefetch brought: {result}")
+        return self.bytes / result["total_seconds"] / 1e9
+
+    def behind(self):
+        """GB/s at which the last pause's write-behind has moved it on to disk, when it has."""
+        def ended():
+            operations = self.node.json("ops", "--ended")["operations"]
+            mine = [o for o in operations if o["kind"] == "write_behind" and self.app.pid in o["pids"]]
+            return mine[-1] if mine and mine[-1]["state"] != "running" else None
+        operation = harness.wait_for("its bytes are on disk", ended, ANSWER_S)
+        harness.equal(operation["state"], "done", f"how the write-behind ended: {operation['failure']}")
+        (result,) = operation["results"]
+        harness.holds(result["disk_bytes"] >= self.bytes, f"what a write-behind moved: {result}")
+        return self.bytes / result["move_seconds"] / 1e9
+
     def forget_pool(self):
         """Waits until the program has given its pinned memory back, after a resume with --release-host."""
         harness.wait_for("the pool is given back", lambda: self.node.process(self.app.pid)["host_pool_bytes"] == 0)

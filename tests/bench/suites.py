@@ -19,6 +19,7 @@ DISK = [(4, 16 * MIB)] if SMALL else [(32, 512 * MIB)]
 LARGE_DISK = [(8, 16 * MIB)] if SMALL else [(64, 512 * MIB)]
 CHANGED = (20, 2 * MIB) if SMALL else (64, 512 * MIB)
 BESIDE_PEERS = [(4, 16 * MIB)] if SMALL else [(64, 256 * MIB), (410, 20 * MIB)]
+BEHIND = (4, 16 * MIB) if SMALL else (32, 512 * MIB)
 CHUNKED = (4, 16 * MIB) if SMALL else (8, 512 * MIB)
 CHUNKS = [16 * MIB, 64 * MIB] if SMALL else [16 * MIB, 64 * MIB, 256 * MIB, 1024 * MIB]
 LINK_BYTES = 16 * MIB if SMALL else 4 * GIB
@@ -88,6 +89,41 @@ def auto(bench, name):
             held.step()
 
 
+def write_behind(bench, name):
+    """A pause that answers when its bytes are in host memory, beside the pause to the host that it is to be as fast as
+    (ratio at least 1 / 1.05); and what goes on to disk behind it."""
+    count, each = BEHIND
+    with payload(bench.node, count, each) as held:
+        held.pause("host")
+        held.resume()
+        for _ in range(bench.rounds):
+            host = held.pause("host")
+            held.resume()
+            held.step()
+            ours = held.pause("auto", "--write-behind")
+            bench.add(name, f"pause, {what(held)}, beside the host's", limit=host, ours=ours)
+            bench.add(name, f"on to disk, {what(held)}", ours=held.behind())
+            held.resume()
+            held.step()
+
+
+def prefetch(bench, name):
+    """A resume after a prefetch, beside the resume from the host that it is to be as fast as (ratio at least 1 / 1.05); and
+    the prefetch."""
+    count, each = BEHIND
+    with payload(bench.node, count, each) as held:
+        held.pause("host")
+        held.resume()
+        for _ in range(bench.rounds):
+            held.pause("host")
+            host = held.resume()
+            held.step()
+            held.pause("disk", "--chunk", bench.chunk)
+            bench.add(name, f"from disk, {what(held)}", ours=held.prefetch())
+            bench.add(name, f"resume, {what(held)}, beside the host's", limit=host, ours=held.resume())
+            held.step()
+
+
 def changed(bench, name):
     """Milliseconds of pauses between which only a part of the allocations got new bytes; the limit is what a
     plain copy of that part would take."""
@@ -143,6 +179,8 @@ SUITES = {
     "large-disk": lambda bench: to_disk(bench, "large-disk", LARGE_DISK),
     "chunks": lambda bench: chunks(bench, "chunks"),
     "auto": lambda bench: auto(bench, "auto"),
+    "write-behind": lambda bench: write_behind(bench, "write-behind"),
+    "prefetch": lambda bench: prefetch(bench, "prefetch"),
     "changed": lambda bench: changed(bench, "changed"),
     "peer": lambda bench: peer(bench, "peer"),
     "sweep": lambda bench: sweep(bench, "sweep"),
