@@ -96,6 +96,13 @@ absl::StatusOr<Outcomes> NodeState::Prefetch(const Caller& caller, const Prefetc
                                              Course& course) {
   const auto out = SelectOut(caller, order.selector, order.allow_empty, course);
   if (!out.ok()) return out.status();
+  for (const auto& process : *out) {
+    if (process->View().deep.state == DeepMark::State::kNone) continue;
+    return Fail(absl::StatusCode::kFailedPrecondition, "IS_DEEP",
+                Cat("process ", process->pid(),
+                    " is in a deep pause, in which it cannot pin host memory: resume it"),
+                {{"pid", std::to_string(process->pid())}});
+  }
   EndBehind(*out);
   Outcomes outcomes;
   ProcessList wanted;

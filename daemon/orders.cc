@@ -23,6 +23,10 @@ absl::Status Check(const PauseOrder& order) {
     return Fail(absl::StatusCode::kInvalidArgument, "BAD_POLICY",
                 "deep stops every CUDA call of the process: the gate must be closed");
   }
+  if (order.deep && order.policies.write_behind) {
+    return Fail(absl::StatusCode::kInvalidArgument, "BAD_POLICY",
+                "deep leaves nothing that could move on to disk behind it");
+  }
   if (order.scratch_base.empty()) return absl::OkStatus();
   return CheckBasePath(order.scratch_base);
 }
