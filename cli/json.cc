@@ -126,7 +126,6 @@ Json ToJson(const v1::TransitionResult& result) {
             {"left_bytes", result.left_bytes()},
             {"write_behind_id",
              result.write_behind_id().empty() ? Json() : Json(result.write_behind_id())},
-            {"gpus", Json::array()}};
             {"gpus", Json::array()},
             {"deep", result.has_deep() ? ToJson(result.deep()) : Json()}};
   for (const auto& gpu : result.gpus()) {
