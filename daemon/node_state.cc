@@ -118,6 +118,8 @@ absl::StatusOr<Outcomes> NodeState::Pause(const Caller& caller, const PauseOrder
   movement.WaitForRelease();
   timeline.Ended("free figures");
   if (deep) {
+    // What still moves would wait in the driver until a resume.
+    EndBehind(claimed->processes);
     GoDeep(members, *deep);
     timeline.Ended("deep");
   }

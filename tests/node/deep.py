@@ -200,8 +200,25 @@ def handoff(node):
     engine.finish()
 
 
+def behind(node):
+    """A write-behind, and the wish to prefetch, end where the driver has the process."""
+    app = node.stepper("--buffers", 4, "--bytes", "32M")
+    app.step()
+    paused = one(node, "pause", app.pid, "--write-behind", "--release-host")
+    harness.equal(one(node, "pause", app.pid, "--deep")["deep"]["deep"], True, "depth of what is written behind")
+    harness.wait_for("the write-behind has ended", lambda: next(
+        o for o in node.json("ops", "--ended")["operations"] if o["id"] == paused["write_behind_id"])["state"] != "running")
+    refused = node.expect(4, "prefetch", app.pid).err
+    harness.holds("IS_DEEP" in refused, f"a prefetch of what is deep: {refused}")
+    node.expect(2, "pause", app.pid, "--deep", "--write-behind")
+    node.expect(0, "resume", app.pid)
+    app.step()
+    app.finish()
+
+
 def run(node):
     marks(node)
+    behind(node)
     refusals(node)
     group(node)
     endings(node)
