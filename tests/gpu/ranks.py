@@ -145,7 +145,8 @@ def last_step(results):
 def check(found, wanted, label):
     """All that the paused ranks said is what those without pauses said; these may have run on."""
     for rank, (lines, reference) in enumerate(zip(found, wanted, strict=True)):
-        wrong = [line for line in lines if line not in set(reference)]
+        said = set(reference)
+        wrong = [line for line in lines if line not in said]
         harness.equal(wrong, [], f"{label}: lines of rank {rank} that the run without pauses does not say")
     harness.holds(len(found[0]) > 1, f"{label}: only {len(found[0])} lines")
     print(f"{label}: {last_step(found)} steps, bit-equal", flush=True)
