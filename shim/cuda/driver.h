@@ -70,6 +70,7 @@ namespace parkade::shim {
   X(mem_host_alloc, cuMemHostAlloc)                                        \
   X(mem_free_host, cuMemFreeHost)                                          \
   X(device_get_default_mem_pool, cuDeviceGetDefaultMemPool)                \
+  X(device_get_mem_pool, cuDeviceGetMemPool)                               \
   X(mem_pool_get_attribute, cuMemPoolGetAttribute)                         \
   X(mem_pool_trim_to, cuMemPoolTrimTo)                                     \
   X(device_get_graph_mem_attribute, cuDeviceGetGraphMemAttribute)          \

@@ -68,8 +68,10 @@ class Foreign {
 
   // A pool that the application has made lives on `device`.
   void AddPool(CUmemoryPool pool, int device);
-  // Memory was taken on `device`, maybe from the pool that it has from the start.
-  void UsesOwnPool(int device);
+  // Memory was taken on `device` from the pool that it has now: its own, or one that the
+  // application has set. The driver is asked once which, for that may have been before there was a
+  // context and so before this was there, but not where that could harm a capture.
+  void UsesPoolOf(int device, bool capturing);
   bool HasPool(CUmemoryPool pool) const;
   // As Take, with its device; AddPool puts it back. From then on nobody asks the driver about it.
   std::optional<int> TakePool(CUmemoryPool pool);
@@ -98,6 +100,7 @@ class Foreign {
   void Enter(uint64_t key, const Entry& entry);
   // Whether it is time to measure again; remembers that it was.
   static bool IsTime(Measure when, std::atomic<uint64_t>& last_ns);
+  CUmemoryPool DefaultPool(int device) const;  // null: the driver does not say
   // Without those of devices that may be ending.
   std::map<CUmemoryPool, int> AskablePools() const REQUIRES(asking_mu_);
   bool IsEnding(int device) const;
@@ -117,7 +120,8 @@ class Foreign {
   std::map<uint64_t, Entry> entries_ GUARDED_BY(mu_);
   std::map<const void*, Pinned> pinned_ GUARDED_BY(mu_);
   std::map<CUmemoryPool, int> pools_ GUARDED_BY(mu_);
-  std::set<int> pool_devices_ GUARDED_BY(mu_);  // whose own pool may hold memory
+  std::set<int> pool_devices_ GUARDED_BY(mu_);   // whose own pool may hold memory
+  std::set<int> asked_devices_ GUARDED_BY(mu_);  // whose pool at the first use is known
   std::set<int> graph_devices_ GUARDED_BY(mu_);
   std::set<int> ending_ GUARDED_BY(mu_);  // devices whose primary context may be ending
   std::map<std::pair<wire::ForeignKind, int>, Bytes> measured_ GUARDED_BY(mu_);

@@ -18,9 +18,19 @@ void Foreign::AddPool(CUmemoryPool pool, int device) {
   pools_[pool] = device;
 }
 
-void Foreign::UsesOwnPool(int device) {
-  MutexLock lock(mu_);
-  pool_devices_.insert(device);
+void Foreign::UsesPoolOf(int device, bool capturing) {
+  {
+    MutexLock lock(mu_);
+    pool_devices_.insert(device);
+    if (capturing || driver_.device_get_mem_pool == nullptr ||
+        !asked_devices_.insert(device).second) {
+      return;
+    }
+  }
+  ScopedRelaxedCapture relaxed(driver_);  // another thread may capture
+  CUmemoryPool now = nullptr;
+  if (driver_.device_get_mem_pool(&now, device) != CUDA_SUCCESS) return;
+  if (now != DefaultPool(device)) AddPool(now, device);
 }
 
 bool Foreign::HasPool(CUmemoryPool pool) const {
@@ -61,6 +71,7 @@ void Foreign::DeviceEnded(int device) {
     // known again as soon as memory is taken from it.
     std::erase_if(pools_, [device](const auto& pool) { return pool.second == device; });
     pool_devices_.erase(device);
+    asked_devices_.erase(device);
     graph_devices_.erase(device);
     ending_.erase(device);
   }
@@ -91,13 +102,15 @@ std::map<CUmemoryPool, int> Foreign::AskablePools() const {
     }
   }
   for (const int device : devices) {
-    CUmemoryPool pool = nullptr;
-    if (driver_.device_get_default_mem_pool != nullptr &&
-        driver_.device_get_default_mem_pool(&pool, device) == CUDA_SUCCESS) {
-      pools.emplace(pool, device);
-    }
+    if (const CUmemoryPool pool = DefaultPool(device)) pools.emplace(pool, device);
   }
   return pools;
+}
+
+CUmemoryPool Foreign::DefaultPool(int device) const {
+  CUmemoryPool pool = nullptr;
+  const auto ask = driver_.device_get_default_mem_pool;
+  return ask != nullptr && ask(&pool, device) == CUDA_SUCCESS ? pool : nullptr;
 }
 
 bool Foreign::IsEnding(int device) const {

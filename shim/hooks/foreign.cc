@@ -52,11 +52,18 @@ void NotePoolUse(const void* caller, CUdeviceptr at, CUmemoryPool pool, Bytes by
     if (!device) device = DeviceOf(parts->driver, at);
     if (!device) return;
     if (!known && pool != nullptr) foreign.AddPool(pool, *device);
-    if (pool == nullptr) foreign.UsesOwnPool(*device);
+    if (pool == nullptr) foreign.UsesPoolOf(*device, may_be_a_node);
     if (may_be_a_node) foreign.AddGraphMemory(*device);
   }
   MeasurePools(foreign,
                bytes >= kLargeRequest ? Foreign::Measure::kNow : Foreign::Measure::kSometimes);
+}
+
+// From now on memory is taken from `pool` that names none.
+CUresult NotePool(const void* caller, CUresult set, int device, CUmemoryPool pool) {
+  Parts* parts = PartsFor(caller);
+  if (set == CUDA_SUCCESS && parts != nullptr) parts->foreign.AddPool(pool, device);
+  return set;
 }
 
 void Note(const void* caller, ForeignKind kind, uint64_t key, Bytes bytes) {
@@ -182,6 +189,18 @@ CUresult OnMemPoolTrimTo(Call<decltype(cuMemPoolTrimTo)> call, CUmemoryPool pool
   Parts* parts = PartsFor(call.caller);
   if (r == CUDA_SUCCESS && parts != nullptr) MeasurePools(parts->foreign, Foreign::Measure::kNow);
   return r;
+}
+
+CUresult OnDeviceSetMemPool(Call<decltype(cuDeviceSetMemPool)> call, CUdevice device,
+                            CUmemoryPool pool) {
+  return NotePool(call.caller, call.real(device, pool), device, pool);
+}
+
+CUresult OnMemSetMemPool(Call<decltype(cuMemSetMemPool)> call, CUmemLocation* location,
+                         CUmemAllocationType type, CUmemoryPool pool) {
+  const CUresult r = call.real(location, type, pool);
+  if (location == nullptr || location->type != CU_MEM_LOCATION_TYPE_DEVICE) return r;
+  return NotePool(call.caller, r, location->id, pool);
 }
 
 CUresult OnArrayCreate(Call<decltype(cuArrayCreate_v2)> call, CUarray* out,

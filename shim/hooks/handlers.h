@@ -101,6 +101,10 @@ CUresult OnMemPoolCreate(Call<decltype(cuMemPoolCreate)> call, CUmemoryPool* out
                          const CUmemPoolProps* properties);
 CUresult OnMemPoolDestroy(Call<decltype(cuMemPoolDestroy)> call, CUmemoryPool pool);
 CUresult OnMemPoolTrimTo(Call<decltype(cuMemPoolTrimTo)> call, CUmemoryPool pool, size_t keep);
+CUresult OnDeviceSetMemPool(Call<decltype(cuDeviceSetMemPool)> call, CUdevice device,
+                            CUmemoryPool pool);
+CUresult OnMemSetMemPool(Call<decltype(cuMemSetMemPool)> call, CUmemLocation* location,
+                         CUmemAllocationType type, CUmemoryPool pool);
 CUresult OnArrayCreate(Call<decltype(cuArrayCreate_v2)> call, CUarray* out,
                        const CUDA_ARRAY_DESCRIPTOR* shape);
 CUresult OnArray3DCreate(Call<decltype(cuArray3DCreate_v2)> call, CUarray* out,

@@ -93,6 +93,20 @@ CUresult cuDeviceSetMemPool(CUdevice gpu, CUmemoryPool handle) {
   });
 }
 
+CUresult cuMemSetMemPool(CUmemLocation* location, CUmemAllocationType type, CUmemoryPool handle) {
+  return CallWith<"cuMemSetMemPool">(handle, [&](Pool& pool) {
+    // Those of the host and of managed memory are not simulated.
+    if (location == nullptr || location->type != CU_MEM_LOCATION_TYPE_DEVICE ||
+        type != CU_MEM_ALLOCATION_TYPE_PINNED || !Known(location->id) || pool.gpu != location->id) {
+      return CUDA_ERROR_INVALID_VALUE;
+    }
+    PoolsOf(pool.gpu);
+    MutexLock lock(device_mutex);
+    devices[size_t(pool.gpu)].current = handle;
+    return CUDA_SUCCESS;
+  });
+}
+
 CUresult cuMemPoolCreate(CUmemoryPool* pool, const CUmemPoolProps* props) {
   return Call<"cuMemPoolCreate">([&] {
     if (pool == nullptr || props == nullptr || !Known(props->location.id))

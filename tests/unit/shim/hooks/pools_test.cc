@@ -99,6 +99,37 @@ void GiveBack(CUdeviceptr p, CUmemoryPool pool) {
 
 }  // namespace
 
+// The first test: no context has been made yet.
+TEST_CASE("a pool that was set before the first context is counted") {
+  REQUIRE(cuInit(0) == CUDA_SUCCESS);
+  const CUmemoryPool early = MakePool(0);
+  REQUIRE(cuDeviceSetMemPool(0, early) == CUDA_SUCCESS);
+  Devices devices;
+  CUdeviceptr a = 0, b = 0, c = 0;
+  REQUIRE(cuMemAllocAsync(&a, kBytes, nullptr) == CUDA_SUCCESS);
+  CHECK(Counted(0) == kBytes);
+
+  // Also when another one has taken its place, by either call.
+  const CUmemoryPool late = MakePool(0);
+  REQUIRE(cuDeviceSetMemPool(0, late) == CUDA_SUCCESS);
+  REQUIRE(cuMemAllocAsync(&b, kBytes, nullptr) == CUDA_SUCCESS);
+  CHECK(Counted(0) == 2 * kBytes);
+  CUmemoryPool own = nullptr;
+  REQUIRE(cuDeviceGetDefaultMemPool(&own, 0) == CUDA_SUCCESS);
+  CUmemLocation here{CU_MEM_LOCATION_TYPE_DEVICE, {0}};
+  REQUIRE(cuMemSetMemPool(&here, CU_MEM_ALLOCATION_TYPE_PINNED, own) == CUDA_SUCCESS);
+  REQUIRE(cuMemAllocAsync(&c, kBytes, nullptr) == CUDA_SUCCESS);
+  CHECK(Counted(0) == 3 * kBytes);
+
+  GiveBack(c, own);
+  GiveBack(b, late);
+  CHECK(Counted(0) == kBytes);
+  GiveBack(a, early);
+  CHECK(Counted(0) == 0);
+  CHECK(cuMemPoolDestroy(late) == CUDA_SUCCESS);
+  CHECK(cuMemPoolDestroy(early) == CUDA_SUCCESS);
+}
+
 TEST_CASE("a pool is counted on its own device, whichever is current") {
   Devices devices;
   const CUmemoryPool made = MakePool(1);
