@@ -40,7 +40,7 @@ struct Runtime {
   Registrations registrations{*ledger};
   Wants wants;
   ShareServer exports{driver, heap};
-  Imports imports{driver, heap.implicit_wait()};
+  Imports imports{driver, heap};
   HostPool pool{driver};
   Drain drain{driver, contexts, streams, heap.implicit_wait()};
   ForeignRelease release{driver, contexts, foreign, *ledger};

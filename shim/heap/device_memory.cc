@@ -99,6 +99,12 @@ bool DeviceMemory::SetPeer(int owner, int user, Peer why, bool allowed) {
   return true;
 }
 
+bool DeviceMemory::MayUse(int owner, int user) {
+  MutexLock lock(mu_);
+  const auto found = peers_.find({owner, user});
+  return found != peers_.end() && found->second != 0;
+}
+
 CUresult DeviceMemory::SetAccess(CUdeviceptr at, Bytes bytes, int device) {
   std::vector<int> users{device};
   {

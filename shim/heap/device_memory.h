@@ -68,6 +68,7 @@ class DeviceMemory {
   // From now on `user` may use memory of device `owner` for this reason too, or no longer; says
   // nothing to the driver. Whether that changes what it may.
   bool SetPeer(int owner, int user, Peer why, bool allowed);
+  bool MayUse(int owner, int user);
   // Rises with each change: what was made before and after the same number has all that is allowed.
   uint64_t peer_changes() const { return peer_changes_.load(std::memory_order_acquire); }
 

@@ -11,7 +11,8 @@ bool OpenToDevices(const void* caller, const CopyEnds& ends) {
   InShim guard;
   bool opened = false;
   for (const CUdeviceptr end : ends) {
-    const auto allocation = parts->heap.Find(end);
+    auto allocation = parts->heap.Find(end);
+    if (!allocation) allocation = parts->imports.Find(end);
     if (!allocation) continue;
     for (const Contexts::Entry& entry : parts->contexts.List()) {
       int can = 0;
@@ -21,7 +22,10 @@ bool OpenToDevices(const void* caller, const CopyEnds& ends) {
           can == 0) {
         continue;
       }
-      if (parts->heap.OpenForCopies(allocation->device, entry.device)) opened = true;
+      if (parts->heap.OpenForCopies(allocation->device, entry.device) &&
+          parts->imports.SetPeer(allocation->device, entry.device, true) == CUDA_SUCCESS) {
+        opened = true;
+      }
     }
   }
   return opened;

@@ -19,7 +19,10 @@ CUresult Follow(const void* caller, CUcontext peer, bool allowed) {
     if (current.status() != CUDA_SUCCESS) return CUDA_SUCCESS;
     if (parts->driver.ctx_get_device(&owner) != CUDA_SUCCESS) return CUDA_SUCCESS;
   }
-  return parts->heap.SetPeer(owner, user, DeviceMemory::Peer::kEnabled, allowed);
+  const CUresult r = parts->heap.SetPeer(owner, user, DeviceMemory::Peer::kEnabled, allowed);
+  // What stays open for copies stays so for them too.
+  if (r != CUDA_SUCCESS || parts->heap.memory().MayUse(owner, user) != allowed) return r;
+  return parts->imports.SetPeer(owner, user, allowed);
 }
 
 }  // namespace

@@ -13,7 +13,7 @@ constexpr uint64_t kWordMs = 1000;
 
 }  // namespace
 
-Imports::Imports(const Driver& driver, ImplicitWait& wait) : driver_(driver), wait_(wait) {}
+Imports::Imports(const Driver& driver, Heap& heap) : driver_(driver), heap_(heap) {}
 
 Imports::~Imports() {
   for (auto& [base, import] : imports_) Unmap(*import);
@@ -47,15 +47,25 @@ CUresult Imports::Map(std::unique_ptr<Import> import, CUdeviceptr* out) {
   import->device = ordinal < 0 ? import->user_device : ordinal;
   r = driver_.mem_address_reserve(&import->range, import->grant.range_bytes, 0, 0, 0);
   if (r != CUDA_SUCCESS) return r;
+  const uint64_t peers = heap_.memory().peer_changes();
   if (r = MapPieces(*import, import->grant.pieces); r != CUDA_SUCCESS) {
     driver_.mem_address_free(import->range, import->grant.range_bytes);
     return r;
   }
   import->grant.pieces.clear();
   *out = import->range + import->grant.offset;
-  MutexLock lock(mu_);
-  import->number = ++last_number_;
-  imports_.emplace(import->range, std::move(import));
+  const CUdeviceptr range = import->range;
+  const Bytes bytes = import->grant.range_bytes;
+  const int device = import->device;
+  {
+    MutexLock lock(mu_);
+    import->number = ++last_number_;
+    imports_.emplace(import->range, std::move(import));
+  }
+  // A change that came in between has not met it.
+  if (heap_.memory().peer_changes() != peers) {
+    (void)heap_.memory().SetAccess(range, bytes, device);
+  }
   return CUDA_SUCCESS;
 }
 
@@ -77,19 +87,43 @@ CUresult Imports::MapPieces(Import& import, std::span<const SharePiece> pieces) 
     import.handles.push_back({piece.bytes, handle});
     at += piece.bytes;
   }
-  CUmemAccessDesc access[2]{};
-  for (CUmemAccessDesc& a : access) {
-    a.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
-    a.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
-  }
-  access[0].location.id = import.user_device;
-  access[1].location.id = import.device;
-  const size_t devices = import.device == import.user_device ? 1 : 2;
-  if (r == CUDA_SUCCESS) {
-    r = driver_.mem_set_access(import.range, import.grant.range_bytes, access, devices);
-  }
+  if (r == CUDA_SUCCESS) r = SetAccess(import);
   if (r != CUDA_SUCCESS) Unmap(import);
   return r;
+}
+
+CUresult Imports::SetAccess(const Import& import) {
+  const Bytes bytes = import.grant.range_bytes;
+  const CUresult r = heap_.memory().SetAccess(import.range, bytes, import.device);
+  if (r != CUDA_SUCCESS || import.device == import.user_device) return r;
+  const CUmemAccessDesc access{{CU_MEM_LOCATION_TYPE_DEVICE, {import.user_device}},
+                               CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+  return driver_.mem_set_access(import.range, bytes, &access, 1);
+}
+
+CUresult Imports::SetPeer(int owner, int user, bool allowed) {
+  ScopedRelaxedCapture relaxed(driver_);
+  const CUmemAccessDesc access{
+      {CU_MEM_LOCATION_TYPE_DEVICE, {user}},
+      allowed ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE : CU_MEM_ACCESS_FLAGS_PROT_NONE};
+  CUresult result = CUDA_SUCCESS;
+  for (const auto& [base, bytes] : SpansFor(owner, user)) {
+    const CUresult r = driver_.mem_set_access(base, bytes, &access, 1);
+    // INVALID_VALUE: closed meanwhile.
+    if (r != CUDA_SUCCESS && r != CUDA_ERROR_INVALID_VALUE) result = r;
+  }
+  return result;
+}
+
+std::vector<std::pair<CUdeviceptr, Bytes>> Imports::SpansFor(int owner, int user) const {
+  std::vector<std::pair<CUdeviceptr, Bytes>> spans;
+  MutexLock lock(mu_);
+  for (const auto& [base, import] : imports_) {
+    // What is out gets it when it comes back.
+    if (import->device != owner || import->user_device == user || import->out.load()) continue;
+    spans.emplace_back(base, import->grant.range_bytes);
+  }
+  return spans;
 }
 
 void Imports::Unmap(Import& import) {
@@ -134,7 +168,7 @@ std::optional<CUresult> Imports::Close(CUdeviceptr ptr) {
     last = std::move(it->second);
     imports_.erase(it);
   }
-  const CUresult r = wait_.Run(last->context);
+  const CUresult r = heap_.implicit_wait().Run(last->context);
   Drop(std::move(last));
   return r == CUDA_ERROR_OUT_OF_MEMORY ? CUDA_SUCCESS : r;
 }

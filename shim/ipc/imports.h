@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "common/bytes.h"
@@ -27,7 +28,7 @@ struct SharePiece {
 
 class Imports {
  public:
-  Imports(const Driver& driver, ImplicitWait& wait);  // which outlive it
+  Imports(const Driver& driver, Heap& heap);  // which outlive it
   ~Imports();
 
   // Asks the exporter for the memory and waits until its bytes are in HBM: at the exporter's gate,
@@ -36,7 +37,8 @@ class Imports {
   // ended, INVALID_VALUE when the allocation has been freed, OPERATING_SYSTEM.
   struct Import;
   std::unique_ptr<Import> Ask(const Token& token, CUresult* result);
-  // Maps it where the current context can use it, and keeps it until it is closed. Gate entered.
+  // Maps it where the current context can use it, and those devices that may use the heap's memory
+  // of its device; keeps it until it is closed. Gate entered.
   CUresult Map(std::unique_ptr<Import> import, CUdeviceptr* out);
 
   // A token that is open in the current context already: one user more, as native.
@@ -49,6 +51,10 @@ class Imports {
   // Whether `ptr` lies in what is mapped with an allocation, for ranges are mapped whole. Any
   // thread.
   bool Owns(CUdeviceptr ptr) const EXCLUDES(mu_);
+
+  // From now on `user` may use imported memory of device `owner`, or no longer, but for what it has
+  // imported itself. The heap has been told the same. Gate entered.
+  CUresult SetPeer(int owner, int user, bool allowed) EXCLUDES(mu_);
 
   // The context is gone: so are its imports.
   void ForgetContext(CUcontext context) EXCLUDES(mu_);
@@ -69,6 +75,9 @@ class Imports {
 
  private:
   CUresult MapPieces(Import& import, std::span<const SharePiece> pieces);
+  CUresult SetAccess(const Import& import);
+  // What is imported of `owner`'s memory and mapped, but for what `user` itself has imported.
+  std::vector<std::pair<CUdeviceptr, Bytes>> SpansFor(int owner, int user) const EXCLUDES(mu_);
   // False: it is gone.
   Result<bool> TakeBackOne(Import& import, Deadline by);
   void Unmap(Import& import);
@@ -77,7 +86,7 @@ class Imports {
   int OrdinalOf(const unsigned char (&uuid)[16]) const;
 
   const Driver& driver_;
-  ImplicitWait& wait_;
+  Heap& heap_;
   mutable Mutex mu_;  // innermost; nothing is sent, mapped or waited for while it is held
   std::map<CUdeviceptr, std::unique_ptr<Import>> imports_ GUARDED_BY(mu_);  // by base of the range
   uint64_t last_number_ GUARDED_BY(mu_) = 0;

@@ -6,6 +6,8 @@ answered by one line. It reaches the driver by ctypes.
   disable USER OWNER   "CODE"
   access INDEX DEVICE  "none" or "full", as the driver has it: an allocation has none to speak of
   fill INDEX BYTE      "filled", by a copy from the host
+  export INDEX         "handle HEX", for another such program
+  open DEVICE HEX BYTES  a buffer of another program, in a context of this device: "opened INDEX"
   copy FROM TO         "copied", across devices where they differ
   check INDEX BYTE     "right" or "wrong"
 """
@@ -19,6 +21,10 @@ FULL = 3  # CU_MEM_ACCESS_FLAGS_PROT_READWRITE
 
 class Location(ctypes.Structure):
     _fields_ = [("type", ctypes.c_int), ("id", ctypes.c_int)]
+
+
+class Handle(ctypes.Structure):
+    _fields_ = [("bytes", ctypes.c_ubyte * 64)]
 
 
 class Program:
@@ -55,6 +61,18 @@ class Program:
         self.use(device)
         check(self.cuda.cuMemcpyHtoD_v2(address, bytes([int(byte)]) * size, ctypes.c_size_t(size)), "cuMemcpyHtoD_v2")
         return "filled"
+
+    def export(self, index):
+        handle = Handle()
+        check(self.cuda.cuIpcGetMemHandle(ctypes.byref(handle), self.buffers[int(index)][0]), "cuIpcGetMemHandle")
+        return f"handle {bytes(handle.bytes).hex()}"
+
+    def open(self, device, text, size):
+        self.use(device)
+        handle, address = Handle.from_buffer_copy(bytes.fromhex(text)), ctypes.c_uint64()
+        check(self.cuda.cuIpcOpenMemHandle_v2(ctypes.byref(address), handle, ctypes.c_uint(1)), "cuIpcOpenMemHandle_v2")
+        self.buffers.append((address, int(size), int(device)))
+        return f"opened {len(self.buffers) - 1}"
 
     def copy(self, source, target):
         (source, size, _), (target, _, user) = self.buffers[int(source)], self.buffers[int(target)]

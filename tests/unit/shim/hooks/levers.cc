@@ -27,7 +27,7 @@ struct Runtime {
   Registrations registrations{*ledger};
   Wants wants;
   ShareServer exports{driver, heap};
-  Imports imports{driver, heap.implicit_wait()};
+  Imports imports{driver, heap};
   Parts parts{driver, contexts, streams, heap,    foreign,   registrations,
               wants,  exports,  imports, *ledger, "default", 0};
 };

@@ -62,7 +62,7 @@ struct Pair {
   Contexts contexts;
   Heap heap{driver, *ledger, contexts};
   ShareServer exports{driver, heap};
-  Imports imports{driver, heap.implicit_wait()};
+  Imports imports{driver, heap};
   CUdeviceptr ptr = 0;
   Token token{};
   FakeDriver::Held alone;

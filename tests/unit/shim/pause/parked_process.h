@@ -34,7 +34,7 @@ class ParkedProcess {
         heap(driver, *ledger, contexts),
         drain(driver, contexts, streams, heap.implicit_wait()),
         exports(driver, heap),
-        imports(driver, heap.implicit_wait()),
+        imports(driver, heap),
         foreign(driver, *ledger),
         release(driver, contexts, foreign, *ledger, [] { return host_room; }),
         freezer(driver, heap, *ledger, pool, drain, exports, imports, release, FaultyEngine::Make) {
