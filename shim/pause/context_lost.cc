@@ -5,14 +5,11 @@
 
 namespace parkade::shim {
 
-bool IsContextLost(int cuda) {
+bool IsFault(int cuda) {
   switch (cuda) {
-    case CUDA_ERROR_DEINITIALIZED:
-    case CUDA_ERROR_INVALID_CONTEXT:
     case CUDA_ERROR_ECC_UNCORRECTABLE:
     case CUDA_ERROR_ILLEGAL_ADDRESS:
     case CUDA_ERROR_LAUNCH_TIMEOUT:
-    case CUDA_ERROR_CONTEXT_IS_DESTROYED:
     case CUDA_ERROR_ASSERT:
     case CUDA_ERROR_HARDWARE_STACK_ERROR:
     case CUDA_ERROR_ILLEGAL_INSTRUCTION:
@@ -24,6 +21,11 @@ bool IsContextLost(int cuda) {
     default:
       return false;
   }
+}
+
+bool IsContextLost(int cuda) {
+  return IsFault(cuda) || cuda == CUDA_ERROR_DEINITIALIZED || cuda == CUDA_ERROR_INVALID_CONTEXT ||
+         cuda == CUDA_ERROR_CONTEXT_IS_DESTROYED;
 }
 
 Result<void> Explained(const Result<void>& result) {

@@ -5,6 +5,10 @@
 
 namespace parkade::shim {
 
+// The GPU's work has failed: whatever the process does in the context fails with the same, until it
+// ends.
+bool IsFault(int cuda);
+
 // After one of these the driver refuses everything in the context, for good. DEINITIALIZED: the
 // process is in exit(), past the driver's own handler.
 bool IsContextLost(int cuda);

@@ -111,7 +111,11 @@ Freezer::Outcome Freezer::Prepare(Deadline drain_by, const GateOrder& order) {
   SetState(ProcessState::kPreparing);
   outcome.result = Close(drain_by, &outcome);
   if (!outcome.result.ok()) {
-    (void)GoOn(kTakeBackInUndoMs);  // nothing was let go yet
+    if (IsFault(outcome.result.error().cuda)) {
+      GiveUp();
+    } else {
+      (void)GoOn(kTakeBackInUndoMs);  // nothing was let go yet
+    }
     return outcome;
   }
   if (gate_order_.brokers()) {

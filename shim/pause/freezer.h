@@ -58,9 +58,9 @@ class Freezer {
   };
   // kRunning or kPaused -> kPrepared: gate closed, GPU idle, nothing moved, stats.pausable_bytes
   // exact. On error as before it: CAPTURE_ACTIVE, BUSY (message says device, streams and how long),
-  // CUDA_<name>. kPaused with nothing in HBM and the gate closed, or asked to be open: already. A
-  // gate that is closed is not opened by it. kPartlyMoved: FAILED_PRECONDITION (BUSY), resume
-  // first.
+  // CUDA_<name>; but kFailed when the application's own work has lost it its context. kPaused with
+  // nothing in HBM and the gate closed, or asked to be open: already. A gate that is closed is not
+  // opened by it. kPartlyMoved: FAILED_PRECONDITION (BUSY), resume first.
   Outcome Prepare(Deadline drain_by, const GateOrder& order);
 
   // kPrepared -> kPrepared: lets one call through the gate, if one comes until `arrival_by`, and

@@ -36,6 +36,45 @@ sys.stdin.read()
 """
 
 
+# Begins a capture, and ends it when it is told to.
+CAPTURING = """
+import ctypes, sys
+sys.path.insert(0, sys.argv[1])
+from cuda_driver import allocate, check, load, retain
+cuda = load()
+retain(cuda, 0)
+allocate(cuda, 1 << 20)
+stream, graph = ctypes.c_void_p(), ctypes.c_void_p()
+check(cuda.cuStreamCreate(ctypes.byref(stream), 1), "cuStreamCreate")
+check(cuda.cuStreamBeginCapture_v2(stream, 2), "cuStreamBeginCapture")
+print("capturing", flush=True)
+sys.stdin.readline()
+check(cuda.cuStreamEndCapture(stream, ctypes.byref(graph)), "cuStreamEndCapture")
+print("captured", flush=True)
+sys.stdin.read()
+"""
+
+
+# Loses its context.
+LOSING = """
+import ctypes, sys
+sys.path.insert(0, sys.argv[1])
+from adding_kernel import ADD_WORDS
+from cuda_driver import allocate, check, load, retain
+cuda = load()
+retain(cuda, 0)
+allocate(cuda, 1 << 20)
+module, kernel = ctypes.c_void_p(), ctypes.c_void_p()
+check(cuda.cuModuleLoadData(ctypes.byref(module), ADD_WORDS), "cuModuleLoadData")
+check(cuda.cuModuleGetFunction(ctypes.byref(kernel), module, b"add_words"), "cuModuleGetFunction")
+values = [ctypes.c_uint64(1 << 20), ctypes.c_uint64(4), ctypes.c_uint32(1)]
+pointers = (ctypes.c_void_p * 3)(*(ctypes.addressof(value) for value in values))
+check(cuda.cuLaunchKernel(kernel, 1, 1, 1, 32, 1, 1, 0, None, pointers, None), "cuLaunchKernel")
+print("lost", cuda.cuCtxSynchronize(), flush=True)
+sys.stdin.read()
+"""
+
+
 class Rows:
     def __init__(self, parkade, client, node):
         self.parkade, self.client, self.node = parkade, client, node
@@ -86,6 +125,40 @@ class Rows:
         operation = client.cancel_operation(running.details["operation"])
         harness.equal(p.errors.of(operation.failure).reason, "CANCELLED", "how the cancelled operation ended")
         verifier.step()
+
+    def capturing(self):
+        """A graph that is being captured."""
+        p, client, node = self.parkade, self.client, self.node
+        app = node.start(sys.executable, "-c", CAPTURING, harness.TREE / "tests/apps")
+        harness.equal(app.line(), "capturing", "first line of the capturing program")
+        harness.wait_for("it is listed", lambda: node.state(app.pid) == "running")
+        self.fails(p.FailedPrecondition, "CAPTURE_ACTIVE", lambda: client.pause(app.pid, drain_timeout=0.2), pid=app.pid)
+        app.say("end")
+        harness.equal(app.line(), "captured", "how the capture ended")
+        client.pause(app.pid)
+        client.resume(app.pid)
+        app.process.stdin.close()
+        harness.equal(app.process.wait(harness.PATIENCE), 0, "exit code of the capturing program")
+
+    def groups(self):
+        """More groups than a caller may have."""
+        p, client = self.parkade, self.client
+        nobody = p.Selector(job="nobody")
+        for n in range(256):
+            client.define_group(p.Group(f"g{n}", nobody))
+        self.fails(p.ResourceExhausted, "TOO_MANY_GROUPS", lambda: client.define_group(p.Group("more", nobody)))
+        for n in range(256):
+            client.remove_group(f"g{n}")
+
+    def lost(self):
+        """A context that is lost for good, by a kernel at an address where nothing is."""
+        p, client, node = self.parkade, self.client, self.node
+        app = node.start(sys.executable, "-c", LOSING, harness.TREE / "tests/apps")
+        harness.equal(app.line(), "lost 700", "first line of the losing program")
+        error = self.fails(p.Internal, "CUDA_ERROR_ILLEGAL_ADDRESS", lambda: client.pause(app.pid), pid=app.pid, cuda=700)
+        harness.equal(error.details.get("sticky"), "true", f"whether the context is lost: {error.details}")
+        harness.equal(node.state(app.pid), "failed", "state of a process whose context is lost")
+        app.kill()
 
     def resources(self, app):
         """No room in host memory, on the disk, on the GPU."""
@@ -196,10 +269,13 @@ def run(node):
         rows.requests(small)
         rows.callers(small)
         rows.busy(verifier)
+        rows.capturing()
+        rows.groups()
         rows.resources(app)
         rows.shared()
         rows.backups(small)
         rows.driver(small)
+        rows.lost()
         rows.unmanaged()
         rows.processes()
         harness.equal({p.state for p in client.list_processes()}, {parkade.ProcessState.RUNNING}, "states after all refusals")
