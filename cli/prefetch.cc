@@ -23,6 +23,7 @@ using Align = Table::Align;
 
 struct PrefetchOptions {
   SelectorOptions selector;
+  std::string tags;
   bool allow_empty = false;
   std::string request_id;
 };
@@ -55,6 +56,7 @@ int Prefetch(const PrefetchOptions& options, const Context& context) {
   if (!selector.ok()) return context.Fail(what, selector.status());
   v1::PrefetchRequest request;
   *request.mutable_selector() = *selector;
+  if (!options.tags.empty()) request.add_tags(options.tags);
   request.set_allow_empty(options.allow_empty);
   request.set_request_id(options.request_id);
   SetInterruptSentence(kGoesOn);
@@ -75,7 +77,11 @@ void AddPrefetch(CLI::App& app, Context& context) {
       "prefetch", "Brings backups of paused processes from disk into host memory, for a resume");
   auto options = std::make_shared<PrefetchOptions>();
   AddSelector(*verb, options->selector);
-  verb->add_flag("--allow-empty", options->allow_empty, "No process that matches is no error");
+  verb->add_option("--tags", options->tags,
+                   "Backups of these tags alone, apart by commas, in this order")
+      ->type_name("TAGS");
+  verb->add_flag("--allow-empty", options->allow_empty,
+                 "No process that matches, or none with such a tag, is no error");
   verb->add_option("--request-id", options->request_id,
                    "A name for this request: repeating it gives the first answer again")
       ->check(IsLabel(128))

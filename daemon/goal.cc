@@ -63,10 +63,22 @@ AtGoal ResumedBy(const ResumeOrder& order) {
   };
 }
 
+std::set<std::string> TagsOf(std::span<const std::shared_ptr<Process>> processes) {
+  std::set<std::string> tags;
+  for (const auto& process : processes) {
+    const auto ledger = process->Ledger();
+    if (!ledger.ok()) continue;
+    for (const wire::LedgerRecord& r : ledger->records) {
+      if (wire::AllocationClass(r.allocation_class) == wire::AllocationClass::kForeign) continue;
+      tags.insert(std::string(ReadText(r.tag)));
+    }
+  }
+  return tags;
+}
+
 absl::Status CheckParts(const ResumeOrder& order,
                         std::span<const std::shared_ptr<Process>> processes) {
   if (order.tags.empty()) return absl::OkStatus();
-  std::set<std::string> known;
   for (const auto& process : processes) {
     const ProcessView view = process->View();
     const bool opened = view.state == ProcessState::kPaused && GateIs(view, GateMode::kOpen);
@@ -76,14 +88,8 @@ absl::Status CheckParts(const ResumeOrder& order,
                       " is open, which a resume does not close: pause it with the gate closed"),
                   {{"pid", std::to_string(process->pid())}});
     }
-    const auto ledger = process->Ledger();
-    if (!ledger.ok()) continue;
-    for (const wire::LedgerRecord& r : ledger->records) {
-      if (wire::AllocationClass(r.allocation_class) == wire::AllocationClass::kForeign) continue;
-      known.insert(std::string(ReadText(r.tag)));
-    }
   }
-  return order.allow_empty ? absl::OkStatus() : CheckKnown(order.tags, known);
+  return order.allow_empty ? absl::OkStatus() : CheckKnown(order.tags, TagsOf(processes));
 }
 
 }  // namespace parkade::daemon

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <functional>
+#include <memory>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -27,6 +29,9 @@ bool IsAway(const wire::LedgerRecord& record);
 
 // Its tag is one of these.
 bool IsNamed(const wire::LedgerRecord& record, const std::vector<std::string>& tags);
+
+// The tags of their memory that a pause could move.
+std::set<std::string> TagsOf(std::span<const std::shared_ptr<Process>> processes);
 
 // Of a resume of tags: UNKNOWN_TAG for one that no process has, with those that they have as
 // known_tags; GATE_OPEN where the gate is to be closed and is open.

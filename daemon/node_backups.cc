@@ -2,25 +2,29 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/text.h"
 #include "daemon/errand.h"
 #include "daemon/explain.h"
+#include "daemon/goal.h"
 #include "daemon/host_memory.h"
 #include "daemon/mount_info.h"
 #include "daemon/node_state.h"
 #include "daemon/status.h"
+#include "daemon/tags.h"
 #include "daemon/words.h"
 
 namespace parkade::daemon {
 namespace {
 
-// What a process has on disk and not in host memory as well; a range of which a part is there
-// counts whole.
-Bytes OnDiskAlone(const Process& process) {
+// What a process has on disk and not in host memory as well, under one of these tags if there are
+// any; a range of which a part is there counts whole.
+Bytes OnDiskAlone(const Process& process, const std::vector<std::string>& tags) {
   const auto ledger = process.Ledger();
   if (!ledger.ok()) return 0;
   Bytes bytes = 0;
   for (const wire::LedgerRecord& r : ledger->records) {
     if (wire::Place(r.place) != wire::Place::kDisk) continue;
+    if (!tags.empty() && !IsNamed(r, tags)) continue;
     bytes = std::min(bytes + RoundUp(std::min<Bytes>(r.bytes, kMostClaimed), 4096), kMostClaimed);
   }
   return std::min<Bytes>(bytes, ledger->header.disk_backup_bytes);
@@ -103,13 +107,17 @@ absl::StatusOr<Outcomes> NodeState::Prefetch(const Caller& caller, const Prefetc
                     " is in a deep pause, in which it cannot pin host memory: resume it"),
                 {{"pid", std::to_string(process->pid())}});
   }
+  if (auto s = CheckNames(order.tags); !s.ok()) return s;
+  if (!order.allow_empty) {
+    if (auto s = CheckKnown(order.tags, TagsOf(*out)); !s.ok()) return s;
+  }
   EndBehind(*out);
   Outcomes outcomes;
   ProcessList wanted;
   std::vector<Demand> demands;
   const auto mounts = ReadMounts();
   for (const auto& process : *out) {
-    const Bytes bytes = OnDiskAlone(*process);
+    const Bytes bytes = OnDiskAlone(*process, order.tags);
     if (bytes != 0) {
       wanted.push_back(process);
       demands.push_back(DemandOfPrefetch(*process, bytes, mounts));
@@ -133,6 +141,7 @@ absl::StatusOr<Outcomes> NodeState::Prefetch(const Caller& caller, const Prefetc
     auto shift = wire::Make<wire::Shift>();
     shift.to = uint32_t(wire::Place::kHost);
     shift.host_bytes = (*grants)[i].host;
+    for (const std::string& tag : order.tags) CopyText(shift.tags[shift.tag_count++], tag);
     wanted[i]->Send(shift, round, i);
   });
   course.Moves();

@@ -84,7 +84,8 @@ struct VerifyOrder {
 // Backups on disk to be brought to host memory.
 struct PrefetchOrder {
   Selector selector;
-  bool allow_empty = false;  // as in PauseOrder
+  bool allow_empty = false;            // as in PauseOrder; nor is a tag that nobody has
+  std::vector<std::string> tags = {};  // of these alone, in this order; empty: all
 };
 
 // Where bytes of both sides of a handoff may be at one time; the numbers are those of the API.

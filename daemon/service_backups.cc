@@ -13,12 +13,11 @@ grpc::Status ControlService::CarryBeside(
     absl::StatusOr<Outcomes> (NodeState::*carry_out)(const Caller&, const Order&, Course&)) {
   const auto caller = CallerOf(to_.authority, context);
   if (!caller.ok()) return ToGrpc(caller.status());
-  auto selector = Read(request.selector(), {*caller, to_.groups});
-  if (!selector.ok()) return ToGrpc(selector.status());
-  const Order order{std::move(*selector), request.allow_empty()};
+  const auto order = Read(request, Asker{*caller, to_.groups});
+  if (!order.ok()) return ToGrpc(order.status());
   const auto ended =
       Perform(context, *caller, kind, request.request_id(), request,
-              [&node = to_.node, carry_out, caller = *caller, order](Course& course) {
+              [&node = to_.node, carry_out, caller = *caller, order = *order](Course& course) {
                 return (node.*carry_out)(caller, order, course);
               });
   if (!ended.ok()) return ToGrpc(ended.status());

@@ -146,6 +146,20 @@ absl::StatusOr<PauseOrder> Read(const v1::PauseRequest& in, const Asker& asker) 
   return out;
 }
 
+absl::StatusOr<VerifyOrder> Read(const v1::VerifyRequest& in, const Asker& asker) {
+  auto selector = Read(in.selector(), asker);
+  if (!selector.ok()) return selector.status();
+  return VerifyOrder{std::move(*selector), in.allow_empty()};
+}
+
+absl::StatusOr<PrefetchOrder> Read(const v1::PrefetchRequest& in, const Asker& asker) {
+  auto selector = Read(in.selector(), asker);
+  if (!selector.ok()) return selector.status();
+  auto tags = ReadNamed(in.tags());
+  if (!tags.ok()) return tags.status();
+  return PrefetchOrder{std::move(*selector), in.allow_empty(), std::move(*tags)};
+}
+
 absl::StatusOr<ResumeOrder> Read(const v1::ResumeRequest& in, const Asker& asker) {
   const auto timeout = ReadNs(in.wait_timeout(), "wait_timeout");
   if (!timeout.ok()) return timeout.status();

@@ -29,6 +29,8 @@ absl::StatusOr<Selector> Read(const v1::Selector& in, const Asker& asker);
 // INVALID_ARGUMENT (BAD_POLICY, BAD_SIZE) for what has no counterpart here; as Read of a selector.
 absl::StatusOr<PauseOrder> Read(const v1::PauseRequest& in, const Asker& asker);
 absl::StatusOr<ResumeOrder> Read(const v1::ResumeRequest& in, const Asker& asker);
+absl::StatusOr<VerifyOrder> Read(const v1::VerifyRequest& in, const Asker& asker);
+absl::StatusOr<PrefetchOrder> Read(const v1::PrefetchRequest& in, const Asker& asker);
 // Also BAD_REQUEST.
 absl::StatusOr<ReserveOrder> Read(const v1::ReserveRequest& in);
 // Also BAD_REQUEST for a part with what belongs to both.

@@ -23,7 +23,10 @@ struct Shift {
   uint64_t host_bytes;    // to the host: granted for these backups, in memory of the pool or new
   uint32_t to;            // Place of proto/ledger.h: kHost or kDisk
   uint32_t release_host;  // 1: to the disk, then give the host pool back, off the critical path
+  uint32_t tag_count;     // 0..kMaxTags: those of these tags, in this order; 0: of every tag
+  uint32_t zero;
+  char tags[kMaxTags][32];  // NUL-padded
 };
-static_assert(std::is_trivially_copyable_v<Shift> && sizeof(Shift) == 40);
+static_assert(std::is_trivially_copyable_v<Shift> && sizeof(Shift) == 560);
 
 }  // namespace parkade::wire

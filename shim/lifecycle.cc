@@ -77,6 +77,7 @@ Result<Runtime*> Make(SymbolLookup lookup) {
   (*ledger)->SetSettings(settings.lines);
   (*ledger)->AddWarnings(settings.warnings);
   auto made = std::make_unique<Runtime>(driver, std::move(settings), *identity, std::move(*ledger));
+  made->freezer.SetPoisons(made->settings.poisons);
   if (auto r = made->operations.Init(); !r.ok()) return r.error();
   if (auto r = made->wants.Init(); !r.ok()) return r.error();
   Gate::Init();

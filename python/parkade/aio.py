@@ -113,7 +113,7 @@ class AsyncClient:
         `details["operation"]` have all of them."""
         return await self._call(calls.VERIFY, calls.with_selector(target, options))
 
-    async def prefetch(self, target: types.Target, **options: Unpack[calls.BackupOptions]) -> list[types.TransitionResult]:
+    async def prefetch(self, target: types.Target, **options: Unpack[calls.PrefetchOptions]) -> list[types.TransitionResult]:
         """Brings the backups of paused processes from disk into host memory, as far as that has room."""
         return await self._call(calls.PREFETCH, calls.with_selector(target, options))
 

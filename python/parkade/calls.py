@@ -104,6 +104,10 @@ class BackupOptions(CallOptions, total=False):
     allow_empty: bool
 
 
+class PrefetchOptions(BackupOptions, total=False):
+    tags: Sequence[str]  # backups of these alone, in this order; written as in PauseOptions
+
+
 @dataclass(frozen=True)
 class Call(Generic[T]):
     name: str

@@ -138,7 +138,7 @@ class Client:
         `details["operation"]` have all of them."""
         return self._call(calls.VERIFY, calls.with_selector(target, options))
 
-    def prefetch(self, target: types.Target, **options: Unpack[calls.BackupOptions]) -> list[types.TransitionResult]:
+    def prefetch(self, target: types.Target, **options: Unpack[calls.PrefetchOptions]) -> list[types.TransitionResult]:
         """Brings the backups of paused processes from disk into host memory, as far as that has room."""
         return self._call(calls.PREFETCH, calls.with_selector(target, options))
 

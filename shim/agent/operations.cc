@@ -32,6 +32,14 @@ Error BadRequest(const char* what) {
   return MakeError(Code::kInvalidArgument, "BAD_MESSAGE", "%s", what);
 }
 
+// Of a request that names tags, their number already checked.
+template <typename Request>
+std::vector<std::string> TagsOf(const Request& request) {
+  std::vector<std::string> tags;
+  for (uint32_t i = 0; i < request.tag_count; ++i) tags.emplace_back(ReadText(request.tags[i]));
+  return tags;
+}
+
 wire::Reply ToReply(uint64_t op_id, const Freezer::Outcome& outcome, wire::ProcessState state) {
   auto reply = wire::Make<wire::Reply>(op_id);
   reply.state = uint32_t(state);
@@ -291,11 +299,12 @@ wire::Reply Operations::Execute(wire::Packet& packet, std::vector<wire::WrongBlo
 }
 
 Freezer::Outcome Operations::Shift(const wire::Shift& shift, std::vector<wire::WrongBlock>* wrong) {
-  if (shift.to != uint32_t(wire::Place::kHost) && shift.to != uint32_t(wire::Place::kDisk)) {
-    return {BadRequest("shift: place out of range")};
+  if ((shift.to != uint32_t(wire::Place::kHost) && shift.to != uint32_t(wire::Place::kDisk)) ||
+      shift.tag_count > wire::kMaxTags) {
+    return {BadRequest("shift: place or tags out of range")};
   }
-  return freezer_.Shift(shift.header.op_id, wire::Place(shift.to), shift.host_bytes, idle_stop_,
-                        wrong);
+  const Freezer::Shifting what{wire::Place(shift.to), shift.host_bytes, TagsOf(shift)};
+  return freezer_.Shift(shift.header.op_id, what, idle_stop_, wrong);
 }
 
 Freezer::Outcome Operations::Prepare(const wire::Prepare& prepare) {
@@ -325,7 +334,7 @@ Freezer::Outcome Operations::Resume(const wire::Resume& resume) {
   Freezer::Part part;
   part.undoes_pause = resume.undoes_pause != 0;
   part.retains = SaverSettings::retains();
-  for (uint32_t i = 0; i < resume.tag_count; ++i) part.tags.emplace_back(ReadText(resume.tags[i]));
+  part.tags = TagsOf(resume);
   if (parts) part.mode = wire::GateMode(resume.gate_mode);
   return freezer_.Resume(op_id, resume.epoch, part);
 }

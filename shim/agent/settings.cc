@@ -151,6 +151,19 @@ Bytes ReadPrewarm(Reader& reader) {
   return *bytes;
 }
 
+// PARKADE_POISON=on.
+bool ReadPoison(Reader& reader) {
+  const char* source = nullptr;
+  const char* value = reader.First({"PARKADE_POISON"}, &source);
+  if (value == nullptr || strcmp(value, "off") == 0) return false;
+  if (strcmp(value, "on") != 0) {
+    reader.Refuse(source, value, "on and off are known");
+    return false;
+  }
+  reader.Say("poison", value, source);
+  return true;
+}
+
 LogLevel ReadLogLevel(Reader& reader) {
   LogLevel level = LogLevel::kWarning;
   const char* source = nullptr;
@@ -203,6 +216,7 @@ Settings ReadSettings(const char* (*get)(const char*)) {
   s.elision = ReadElision(reader);
   s.alloc_wait_ms = ReadAllocWait(reader);
   s.prewarm = ReadPrewarm(reader);
+  s.poisons = ReadPoison(reader);
   s.log_level = ReadLogLevel(reader);
   s.scratch_base = ReadScratchBase(reader, &s.scratch_base_yields);
   return s;

@@ -141,7 +141,7 @@ class Heap {
   // Every range that is out, for its backing to be read, or to be moved to another place than HBM.
   // It stays out, and the application's calls go on; what it frees meanwhile stays until
   // EndReading, after which the records say where the bytes are by then.
-  std::vector<Range*> BeginReading();
+  std::vector<Range*> BeginReading(const Wanted& wanted);
   void EndReading(std::vector<Range*> ranges);
   // Whether any range is out; the parts of files in which such ranges have their bytes. Any thread.
   bool AnyOut() const;

@@ -15,6 +15,12 @@ Bytes PhysicalBytes(const Range& range) {
   return bytes;
 }
 
+void SortByTurn(const Wanted& wanted, std::vector<Range*>& ranges) {
+  std::stable_sort(ranges.begin(), ranges.end(), [&wanted](const Range* a, const Range* b) {
+    return wanted.TurnOf(*a) < wanted.TurnOf(*b);
+  });
+}
+
 }  // namespace
 
 std::vector<Range*> Heap::BeginEviction(const Wanted& wanted) {
@@ -54,21 +60,22 @@ std::vector<Range*> Heap::BeginRestore(const Wanted& wanted) {
   }
   ShowPlaces(shown);
   virtual_memory_.BeginRestore(wanted, ranges);
-  std::stable_sort(ranges.begin(), ranges.end(), [&wanted](const Range* a, const Range* b) {
-    return wanted.TurnOf(*a) < wanted.TurnOf(*b);
-  });
+  SortByTurn(wanted, ranges);
   return ranges;
 }
 
-std::vector<Range*> Heap::BeginReading() {
+std::vector<Range*> Heap::BeginReading(const Wanted& wanted) {
   std::vector<Range*> ranges;
-  virtual_memory_.BeginReading(ranges);
-  MutexLock lock(mu_);
-  for (const auto& [base, range] : ranges_) {
-    if (range->state != RangeState::kOut) continue;
-    range->reading = true;
-    ranges.push_back(range.get());
+  virtual_memory_.BeginReading(wanted, ranges);
+  {
+    MutexLock lock(mu_);
+    for (const auto& [base, range] : ranges_) {
+      if (range->state != RangeState::kOut || !wanted.Has(*range)) continue;
+      range->reading = true;
+      ranges.push_back(range.get());
+    }
   }
+  SortByTurn(wanted, ranges);
   return ranges;
 }
 

@@ -100,7 +100,7 @@ class VirtualMemory {
   // the shim's for the time of the move. Memory whose device has no context stays behind.
   void BeginEviction(const Wanted& wanted, std::vector<Range*>& ranges);
   void BeginRestore(const Wanted& wanted, std::vector<Range*>& ranges);
-  void BeginReading(std::vector<Range*>& ranges);
+  void BeginReading(const Wanted& wanted, std::vector<Range*>& ranges);
   void EndReading(std::span<Range* const> ranges);
   bool AnyOut() const;
   void AddFilePartsOut(std::vector<FilePart>& parts) const;

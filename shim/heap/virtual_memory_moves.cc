@@ -93,11 +93,11 @@ void VirtualMemory::BeginRestore(const Wanted& wanted, std::vector<Range*>& rang
   }
 }
 
-void VirtualMemory::BeginReading(std::vector<Range*>& ranges) {
+void VirtualMemory::BeginReading(const Wanted& wanted, std::vector<Range*>& ranges) {
   const auto contexts = contexts_.List();
   MutexLock lock(mu_);
   for (const auto& [handle, memory] : memories_) {
-    if (memory->state != RangeState::kOut) continue;
+    if (memory->state != RangeState::kOut || !wanted.Has(*memory)) continue;
     ++memory->calls;
     memory->context = ContextOn(contexts, memory->device);
     memory->base = memory->listed;

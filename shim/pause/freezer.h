@@ -23,6 +23,7 @@
 #include "shim/pause/host_pool.h"
 #include "shim/pause/mover.h"
 #include "shim/pause/room.h"
+#include "shim/pause/wrong_blocks.h"
 
 namespace parkade::shim {
 
@@ -122,13 +123,23 @@ class Freezer {
   Outcome Verify(uint64_t op_id, const std::atomic<bool>& stop,
                  std::vector<wire::WrongBlock>* wrong);
 
+  // Which backups move, and where to.
+  struct Shifting {
+    wire::Place to;                      // kHost or kDisk
+    Bytes host_bytes = 0;                // with kHost: at most so many
+    std::vector<std::string> tags = {};  // of these, in this order; empty: of every tag
+  };
   // Moves the backups of a process that is out, which stays so: with kHost those in files into host
-  // memory too, `host_bytes` of them at most; with kDisk those whose policy was kAuto from host
+  // memory too; with kDisk those whose policy was kAuto from host
   // memory to the files of the last Commit. Ends early once `stop` is true (CANCELLED); whatever
   // ends it, what has moved has, and the rest is where it was. Figures and `wrong` as Verify, and
   // stats.left_bytes. HOST_MEMORY, DISK_SPACE, NO_FILES, what the disk says.
-  Outcome Shift(uint64_t op_id, wire::Place to, Bytes host_bytes, const std::atomic<bool>& stop,
+  Outcome Shift(uint64_t op_id, const Shifting& what, const std::atomic<bool>& stop,
                 std::vector<wire::WrongBlock>* wrong);
+
+  // Before the first pause: what a pause discards comes back full of 0xCB, so that whoever reads it
+  // without writing it first shows. Otherwise it comes back as the driver makes memory.
+  void SetPoisons(bool poisons) { mover_.SetPoisons(poisons); }
 
   // Gives pinned memory that holds no backup back to the system; gigabytes take a while. What is
   // kept beside bytes in HBM is let go of first, or stays.
@@ -180,8 +191,11 @@ class Freezer {
   // What was evicted stays out: paused from now on, and how that is undone.
   void NotePause();
   void UndoEviction(const std::vector<Range*>& ranges);
-  // Of Verify and Shift: whether there are backups, else the outcome says why not.
+  // Of Verify and Shift: whether there are backups, else the outcome says why not; and the end of
+  // one that began at `start_ns`, with its figures.
   bool HasBackups(Outcome* outcome) const;
+  void EndReading(const std::vector<Range*>& ranges, uint64_t start_ns, const MovedBytes& bytes,
+                  WrongBlocks& found, Outcome* outcome, std::vector<wire::WrongBlock>* wrong);
   // Of Resume and Arrive: whether there is something to bring back, else the outcome says why not;
   // the ranges that are to come, with the ledger saying so.
   bool MayResume(uint64_t epoch, Outcome* outcome);

@@ -37,6 +37,7 @@ struct MoveTools {
   const std::atomic<bool>* abort;  // from outside; null: cannot be aborted
   std::atomic<bool> stop{false};   // a thread has failed: the others need not go on
   Room* room = nullptr;            // of a restore in turn: handles are created as it allows
+  bool poisons = false;            // a restore fills what was discarded
 
   Stage StageOf(Bytes bytes) const { return {pool, files, make_engine, ledger, lanes, bytes}; }
   bool Stopping() const {

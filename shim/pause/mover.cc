@@ -279,6 +279,7 @@ Result<Arrival> Mover::BringIn(std::span<Range* const> ranges, const DirectFiles
                   elision_,
                   turn != nullptr ? &turn->abort : nullptr};
   tools.room = turn != nullptr ? &turn->room : nullptr;
+  tools.poisons = poisons_;
   std::vector<RestoreLane> lanes;
   for (auto& [context, mine] : by_context) {
     const int device = mine.front()->range->device;

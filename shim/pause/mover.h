@@ -80,6 +80,8 @@ class Mover {
   void KeepBacking(Range& range) const;
   // Whether backups of what the program pauses itself outlive a restore.
   void SetRetains(bool retains) { retains_ = retains; }
+  // Whether what was discarded comes back full of 0xCB, so that whoever reads it shows.
+  void SetPoisons(bool poisons) { poisons_ = poisons; }
 
  private:
   // Runs `work(i)` for every i below `count`, on a thread each where threads can be had.
@@ -116,6 +118,7 @@ class Mover {
   wire::Elision elision_ = wire::Elision::kHash;  // as the last evict was asked
   bool hashed_on_gpu_ = false;                    // all that the last restore brought back
   bool retains_ = false;
+  bool poisons_ = false;
   // The files of the last evict that had any: its number, and how it left them.
   uint64_t files_number_ = 0;
   std::vector<FileStamp> stamps_;

@@ -39,6 +39,7 @@ Result<void> Restorer::Run() {
   hashed_on_gpu_ = gpu_hash_ != nullptr;
   timeline_.Ended("open hash");
   if (result.ok()) result = RunUntilIdle();
+  if (result.ok() && tools_.poisons) result = Poison();
   if (!result.ok()) tools_.stop.store(true, std::memory_order_relaxed);
   lane_.Drain();  // before what is mapped may be unmapped again
   timeline_.Ended("drain");
@@ -92,6 +93,19 @@ Result<void> Restorer::RunUntilIdle() {
     if (waiting_ == nullptr) continue;
     if (auto r = WaitForRoom(); !r.ok()) return r;
   }
+}
+
+Result<void> Restorer::Poison() {
+  constexpr uint64_t kPoison[2] = {0xCBCBCBCBCBCBCBCB, 0xCBCBCBCBCBCBCBCB};
+  for (const RangeReturn* returning : returns_) {
+    const Range& range = *returning->range;
+    if (PlaceOf(range) != wire::Place::kDiscarded || range.base == 0) continue;
+    const Extent whole{0, range.bytes};
+    if (auto r = lane_.QueueFill(range.base, {&whole, 1}, kPoison); !r.ok()) return r;
+    if (auto r = lane_.WaitOldest(); !r.ok()) return r;
+    tools_.ledger.AddWarning("what a pause discards comes back full of 0xCB (PARKADE_POISON)");
+  }
+  return {};
 }
 
 Result<Restorer::Step> Restorer::StartNext() {

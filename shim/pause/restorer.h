@@ -66,6 +66,8 @@ class Restorer {
   enum class Step { kStarted, kMustWait, kNoMore };
 
   Result<void> RunUntilIdle();
+  // Fills what was discarded; for debugging, one range after the other.
+  Result<void> Poison();
   Result<Step> StartNext();
   Result<void> MapRange(RangeReturn& returning);
   Result<void> Map(const Range& range, Incoming& incoming);

@@ -3,6 +3,7 @@ the driver by ctypes, and the tags by the Python package.
 
   allocate NAME BYTES [TAG...]   fills an allocation made under these tags, the last innermost:   "allocated"
   check NAME                     "right" when its bytes are what they were, else "wrong"
+  poisoned NAME                  "poisoned" when all its bytes are 0xCB, else "not"
   refused TAG                    what `parkade.tag` says to it: the exception's name, or "taken"
 """
 
@@ -29,11 +30,17 @@ class Program:
         self.made[name] = address, pattern
         return "allocated"
 
-    def check(self, name):
+    def read(self, name):
         address, pattern = self.made[name]
         found = ctypes.create_string_buffer(len(pattern))
         check(self.cuda.cuMemcpyDtoH_v2(found, address, ctypes.c_size_t(len(pattern))), "cuMemcpyDtoH")
-        return "right" if found.raw == pattern else "wrong"
+        return found.raw
+
+    def check(self, name):
+        return "right" if self.read(name) == self.made[name][1] else "wrong"
+
+    def poisoned(self, name):
+        return "poisoned" if set(self.read(name)) == {0xCB} else "not"
 
     def refused(self, tag):
         try:

@@ -34,6 +34,15 @@ TEST_CASE("what tells bytes that need not move is one of three ways") {
   CHECK(refused.warnings.find("hash, bytes and off are known") != std::string::npos);
 }
 
+TEST_CASE("what is discarded is poisoned only where that is asked for") {
+  CHECK_FALSE(Read({}).poisons);
+  CHECK_FALSE(Read({{"PARKADE_POISON", "off"}}).poisons);
+  CHECK(Read({{"PARKADE_POISON", "on"}}).poisons);
+  const Settings refused = Read({{"PARKADE_POISON", "0xCB"}});
+  CHECK_FALSE(refused.poisons);
+  CHECK(refused.warnings.find("on and off are known") != std::string::npos);
+}
+
 TEST_CASE("an empty environment gives defaults and says that they are defaults") {
   const Settings s = Read({});
   CHECK(s.socket_path == "/run/parkade/shim.sock");

@@ -196,7 +196,7 @@ TEST_CASE("what is freed while its backing is read stays until the reading has e
   const CUdeviceptr freed = m.Allocate(40_MiB), kept = m.Allocate(64_MiB);
   m.Pause();
   REQUIRE(m.backings == 2);
-  const auto read = m.heap->BeginReading();
+  const auto read = m.heap->BeginReading({});
   REQUIRE(read.size() == 2);
   CHECK(m.PlaceOf(kept) == Place::kHost);
   CHECK(m.Free(freed) == CUDA_SUCCESS);

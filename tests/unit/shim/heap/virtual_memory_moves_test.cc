@@ -137,7 +137,7 @@ TEST_CASE("memory whose backing is read takes calls, and stays until the reading
   MappingFixture f;
   const Handle unmapped = f.Make(0), released = f.Make(8_MiB);
   f.Evict();
-  const auto read = f.heap->BeginReading();
+  const auto read = f.heap->BeginReading({});
   REQUIRE(read.size() == 2);
   CHECK(read[0]->state == RangeState::kOut);
   CHECK(f.memory.Unmap(f.base, kBytes) == CUDA_SUCCESS);

@@ -30,7 +30,7 @@ inline bool CountCompletion(const void*) {
 
 inline Shifted Shift(ParkedProcess& p, Place to, Bytes host_bytes = 4_GiB) {
   Shifted shifted;
-  shifted.outcome = p.freezer.Shift(9, to, host_bytes, stop, &shifted.wrong);
+  shifted.outcome = p.freezer.Shift(9, {to, host_bytes}, stop, &shifted.wrong);
   return shifted;
 }
 
