@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "cli/error.h"
+#include "cli/fan_out.h"
 #include "cli/read.h"
 #include "cli/verbs.h"
 
@@ -34,6 +35,12 @@ void AddGlobals(CLI::App& app, Globals& globals, GlobalTexts& texts) {
   app.add_option("--address", globals.address, "A daemon on the network, by TLS")
       ->envname("PARKADE_ADDRESS")
       ->type_name("HOST:PORT");
+  app.add_option("--nodes", globals.nodes,
+                 "The daemons of many nodes: a file of HOST:PORT, slurm:JOB or k8s:SELECTOR")
+      ->type_name("WHERE");
+  app.add_option("--port", globals.port, "Port of the nodes that are listed without one")
+      ->check(CLI::Range(1, 65535).description(""))
+      ->type_name("PORT");
   const auto add_pem = [&](const char* name, std::string& path, const char* variable,
                            const char* about) {
     app.add_option(name, path, about)->envname(variable)->type_name("FILE");
@@ -113,9 +120,10 @@ int RunCommandLine(std::vector<std::string> arguments, Terminal& terminal) {
   AddGroup(app, context);
   AddGc(app, context);
 
-  std::reverse(arguments.begin(), arguments.end());  // as the parser wants them
+  auto reversed = arguments;  // as the parser wants them
+  std::reverse(reversed.begin(), reversed.end());
   try {
-    app.parse(arguments);
+    app.parse(reversed);
   } catch (const CLI::Success& help_or_version) {
     return app.exit(help_or_version, terminal.out, terminal.err);
   } catch (const CLI::ParseError& error) {
@@ -125,7 +133,8 @@ int RunCommandLine(std::vector<std::string> arguments, Terminal& terminal) {
   if (has_command && !app.got_subcommand("run")) {
     return context.Fail("", UsageError("only `parkade run` takes a command after \"--\""));
   }
-  return context.verb();
+  if (context.globals.nodes.empty()) return context.verb();
+  return FanOut(app.get_subcommands().front()->get_name(), arguments, context);
 }
 
 }  // namespace parkade::cli

@@ -31,6 +31,8 @@ struct Globals {
   // Of a daemon on another node; empty: the one of this node, by its socket.
   std::string address;                    // host:port
   std::string certificate, key, ca;       // PEM files
+  std::string nodes;                      // where many of them are listed (cli/nodes.h)
+  int port = 0;                           // of those that are listed without one
   std::optional<absl::Duration> timeout;  // of the call to the daemon
   std::optional<Output> output;
 };

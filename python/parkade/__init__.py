@@ -10,6 +10,7 @@ Parkade. Sizes are bytes, times are seconds.
 
 from .aio import AsyncClient
 from .client import Client
+from .cluster import ClusterClient, ClusterError, ClusterOutcome, NodeOutcome
 from .errors import (
     Aborted,
     AlreadyExists,
@@ -28,6 +29,7 @@ from .errors import (
 )
 from .hooks import Hook, after_resume, before_pause
 from .labels import environment, set_labels
+from .nodes import nodes_of
 from .preload import find_library, merge_preload
 from .tags import tag
 from .types import (
@@ -75,13 +77,14 @@ from .types import (
 )
 
 __all__ = [
-    "Aborted", "Allocation", "AlreadyExists", "AsyncClient", "Budget", "Cancelled", "Client", "DataLoss",
+    "Aborted", "Allocation", "AlreadyExists", "AsyncClient", "Budget", "Cancelled", "Client", "ClusterClient", "ClusterError",
+    "ClusterOutcome", "DataLoss",
     "DeadlineExceeded", "DeepStep", "Elision", "Error", "Event", "EventKind", "FailedPrecondition", "Failure", "Forecast",
     "ForeignMemory", "FreeMemory", "GateMode", "GatedAllocations", "GatedWork", "Gpu", "GpuChange",
-    "GpuDemand", "GpuUser", "GpuWait", "Group", "Hook", "Internal", "InvalidArgument", "Node", "NotFound", "OnExported",
+    "GpuDemand", "GpuUser", "GpuWait", "Group", "Hook", "Internal", "InvalidArgument", "Node", "NodeOutcome", "NotFound", "OnExported",
     "Operation", "OperationKind", "OperationState", "Overlap", "PermissionDenied", "Policy", "Process",
     "ProcessDetails", "ProcessDevice", "ProcessForecast", "ProcessState", "Progress", "Reservation", "ResourceExhausted",
     "ScratchBase", "ScratchEntry", "Selector", "TagForecast", "Target", "TransitionResult", "Unauthenticated",
     "Unavailable", "Waiter", "WrongBlock", "after_resume", "before_pause", "environment", "find_library", "merge_preload",
-    "set_labels", "tag",
+    "nodes_of", "set_labels", "tag",
 ]

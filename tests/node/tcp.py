@@ -4,30 +4,10 @@ the configuration names; anybody else is refused."""
 import os
 import subprocess
 
+import certificates
 import harness
 
 UNREACHABLE, DENIED = 6, 1
-
-
-def openssl(*words):
-    done = subprocess.run(["openssl", *map(str, words)], capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise AssertionError(f"openssl {words}: {done.stderr}")
-
-
-def authority(folder, name):
-    openssl("req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", f"/CN={name}",
-            "-keyout", folder / f"{name}.key", "-out", folder / f"{name}.pem")
-    return name
-
-
-def certificate(folder, signer, name, san="DNS:localhost"):
-    request, extensions = folder / f"{name}.csr", folder / f"{name}.ext"
-    openssl("req", "-newkey", "rsa:2048", "-nodes", "-subj", f"/CN={name}", "-keyout", folder / f"{name}.key", "-out", request)
-    extensions.write_text(f"subjectAltName={san}\n")
-    openssl("x509", "-req", "-in", request, "-CA", folder / f"{signer}.pem", "-CAkey", folder / f"{signer}.key",
-            "-CAcreateserial", "-days", "2", "-extfile", extensions, "-out", folder / f"{name}.pem")
-    (folder / f"{name}.key").chmod(0o600)
 
 
 def configure(node, folder, **changes):
@@ -51,13 +31,13 @@ def refused_start(node, config, words):
 def run(node):
     folder = node.root / "certificates"
     folder.mkdir()
-    authority(folder, "good")
-    authority(folder, "evil")
-    certificate(folder, "good", "daemon")
-    certificate(folder, "good", "orchestrator")
-    certificate(folder, "good", "by-uri", "URI:spiffe://cluster/scheduler")
-    certificate(folder, "good", "somebody")
-    certificate(folder, "evil", "forged", "DNS:orchestrator")
+    certificates.authority(folder, "good")
+    certificates.authority(folder, "evil")
+    certificates.certificate(folder, "good", "daemon")
+    certificates.certificate(folder, "good", "orchestrator")
+    certificates.certificate(folder, "good", "by-uri", "URI:spiffe://cluster/scheduler")
+    certificates.certificate(folder, "good", "somebody")
+    certificates.certificate(folder, "evil", "forged", "DNS:orchestrator")
 
     config = configure(node, folder)
     (folder / "daemon.key").chmod(0o644)
