@@ -4,16 +4,19 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstdarg>
 #include <cstdio>
 #include <cstring>
 
+#include "common/log_level.h"
+
 namespace parkade {
 namespace {
 
 const char* log_program = "parkade";
-LogLevel log_least = LogLevel::kWarning;
+std::atomic<LogLevel> log_least = LogLevel::kWarning;  // changes while others log: relaxed
 constexpr const char* kNames[] = {"debug", "info", "warning", "error", "off"};
 
 }  // namespace
@@ -22,6 +25,8 @@ void SetLog(const char* program, LogLevel least) {
   log_program = program;
   log_least = least;
 }
+
+void SetLogLevel(LogLevel least) { log_least.store(least, std::memory_order_relaxed); }
 
 bool ParseLogLevel(const char* text, LogLevel* level) {
   for (int i = 0; i < 5; ++i) {
@@ -33,7 +38,7 @@ bool ParseLogLevel(const char* text, LogLevel* level) {
 }
 
 void Log(LogLevel level, const char* format, ...) {
-  if (level < log_least) return;
+  if (level < log_least.load(std::memory_order_relaxed)) return;
   const int saved_errno = errno;
   char line[512];
   timespec now;

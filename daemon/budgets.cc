@@ -49,10 +49,16 @@ bool Budgets::Entry::IsOver() const {
 }
 
 Budgets::Budgets(std::optional<Bytes> host, const Registry& registry, Journal* journal)
-    : configured_(host), registry_(registry), journal_(journal) {
-  if (journal_ == nullptr) return;
+    : registry_(registry), journal_(journal) {
   const MutexLock lock(mu_);
+  configured_ = host;
+  if (journal_ == nullptr) return;
   for (const BudgetLimits& limits : journal_->found().budgets) limits_[limits.job] = limits;
+}
+
+void Budgets::Configure(std::optional<Bytes> host) {
+  const MutexLock lock(mu_);
+  configured_ = host;
 }
 
 absl::Status Budgets::Set(const BudgetLimits& change) {
@@ -73,9 +79,9 @@ absl::Status Budgets::Set(const BudgetLimits& change) {
 
 std::vector<Budgets::Entry> Budgets::Look() const {
   std::vector<Entry> entries(1);
-  entries[0].limits.host = configured_;
   {
     const MutexLock lock(mu_);
+    entries[0].limits.host = configured_;
     for (const auto& [job, limits] : limits_) {
       if (!job.empty()) {
         entries.push_back({{job, Limit(limits.host), Limit(limits.disk)}, {}});

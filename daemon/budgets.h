@@ -31,6 +31,9 @@ class Budgets {
   // stronger. All outlive it; a null journal: nothing is remembered.
   Budgets(std::optional<Bytes> host, const Registry& registry, Journal* journal = nullptr);
 
+  // The configuration has been read again.
+  void Configure(std::optional<Bytes> host) EXCLUDES(mu_);
+
   // What `change` leaves empty stays. RESOURCE_EXHAUSTED (TOO_MANY_BUDGETS): 256 jobs have one.
   absl::Status Set(const BudgetLimits& change) EXCLUDES(mu_);
 
@@ -47,10 +50,10 @@ class Budgets {
  private:
   static constexpr size_t kMost = 256;
 
-  const std::optional<Bytes> configured_;
   const Registry& registry_;
   Journal* const journal_;
   mutable Mutex mu_;  // before Journal's; ledgers are read without it
+  std::optional<Bytes> configured_ GUARDED_BY(mu_);
   std::map<std::string, BudgetLimits> limits_ GUARDED_BY(mu_);
 };
 

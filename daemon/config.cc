@@ -4,11 +4,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <set>
 
 #include "daemon/config_groups.h"
 #include "daemon/scratch_base.h"
+#include "daemon/settings.h"
 #include "daemon/status.h"
 #include "daemon/toml.h"
 #include "daemon/words.h"
@@ -24,86 +26,6 @@ absl::Status Bad(std::string_view what) {
   return Fail(absl::StatusCode::kInvalidArgument, "BAD_CONFIG", what);
 }
 
-// One setting: where it may come from, and where it did.
-struct Setting {
-  const char* name;      // in the file, with its table
-  const char* variable;  // nullptr: none
-  std::vector<std::string> flag;
-  bool is_list;
-  std::vector<std::string> value;
-  std::string source;
-
-  std::string text() const { return Join(value, ":"); }
-};
-
-class Sources {
- public:
-  Sources(const toml::table& file, std::string file_name, Environment environment)
-      : file_(file), file_name_(std::move(file_name)), environment_(environment) {}
-
-  absl::Status Fill(Setting& s) {
-    known_.insert(s.name);
-    if (!s.flag.empty()) {
-      s.value = s.flag;
-      s.source = "flag";
-    } else if (const char* text = Variable(s); text != nullptr) {
-      if (s.is_list) {
-        for (std::string_view part : Split(text, ":")) s.value.emplace_back(part);
-      } else {
-        s.value = {text};
-      }
-      s.source = s.variable;
-    } else if (const auto node = file_.at_path(s.name)) {
-      s.source = file_name_;
-      if (s.is_list && node.is_array()) {
-        for (const auto& item : *node.as_array()) {
-          if (!item.is_string()) return Bad(Cat(s.name, ": a list of texts is expected"));
-          s.value.push_back(std::string(item.as_string()->get()));
-        }
-      } else if (!s.is_list && node.is_string()) {
-        s.value = {std::string(node.as_string()->get())};
-      } else {
-        return Bad(Cat(s.name, " (", s.source, "): a ", s.is_list ? "list of texts" : "text",
-                       " is expected"));
-      }
-    } else {
-      s.source = "default";
-      return absl::OkStatus();
-    }
-    if (s.value.empty() || std::count(s.value.begin(), s.value.end(), "") != 0) {
-      return Bad(Cat(s.name, " (", s.source, ") is empty"));
-    }
-    return absl::OkStatus();
-  }
-
-  const char* Variable(const Setting& s) const {
-    return s.variable == nullptr ? nullptr : environment_(s.variable);
-  }
-
-  // A setting that nobody reads would be one without effect.
-  absl::Status CheckKeys() const {
-    for (const auto& [table, node] : file_) {
-      if (!node.is_table()) {
-        return Bad(Cat(file_name_, ": unknown setting ", table.str()));
-      }
-      if (table.str() == kGroups) continue;  // has names of its own
-      for (const auto& [key, value] : *node.as_table()) {
-        const std::string name = Cat(table.str(), ".", key.str());
-        if (!known_.contains(name)) {
-          return Bad(Cat(file_name_, ": unknown setting ", name));
-        }
-      }
-    }
-    return absl::OkStatus();
-  }
-
- private:
-  const toml::table& file_;
-  std::string file_name_;
-  Environment environment_;
-  std::set<std::string> known_;
-};
-
 std::vector<std::string> One(const std::string& flag) {
   return flag.empty() ? std::vector<std::string>{} : std::vector<std::string>{flag};
 }
@@ -115,132 +37,143 @@ std::string DefaultStateDir(Environment environment) {
   return "/var/lib/parkade";
 }
 
-absl::Status CheckTcp(const TcpConfig& tcp) {
-  const std::pair<std::string_view, bool> needed[] = {{"listen", tcp.listen.empty()},
-                                                      {"certificate", tcp.certificate.empty()},
-                                                      {"key", tcp.key.empty()},
-                                                      {"client_ca", tcp.client_ca.empty()},
-                                                      {"clients", tcp.clients.empty()}};
-  for (const auto& [name, missing] : needed) {
-    if (missing) {
-      return Bad(Cat("tcp.", name, " is missing: a listener on the network needs all of [tcp]"));
-    }
+// The settings of the listener on the network, in the file alone: it is opened by whoever may write
+// that, not by an environment that drifts in.
+struct TcpSettings {
+  Setting listen{"tcp.listen", nullptr, {}};
+  Setting certificate{"tcp.certificate", nullptr, {}};
+  Setting key{"tcp.key", nullptr, {}};
+  Setting client_ca{"tcp.client_ca", nullptr, {}};
+  Setting clients{"tcp.clients", nullptr, {}, true};
+
+  std::array<Setting*, 5> all() { return {&listen, &certificate, &key, &client_ca, &clients}; }
+};
+
+// Empty: none of them is given.
+std::optional<TcpConfig> ReadTcp(TcpSettings& tcp, std::string_view file_name, Mistakes& mistakes) {
+  const auto all = tcp.all();
+  const auto given =
+      std::find_if(all.begin(), all.end(), [](const Setting* s) { return !s->value.empty(); });
+  if (given == all.end()) return std::nullopt;
+  for (const Setting* s : all) {
+    if (!s->value.empty() || s->place != "default") continue;
+    mistakes.Add(file_name, Cat(s->name, " is missing"),
+                 "a listener on the network needs all of [tcp]");
   }
-  const size_t colon = tcp.listen.rfind(':');
-  const auto port = colon == tcp.listen.npos
+  const std::string listen = tcp.listen.text();
+  const size_t colon = listen.rfind(':');
+  const auto port = colon == listen.npos
                         ? std::nullopt
-                        : ReadNumber<uint16_t>(std::string_view(tcp.listen).substr(colon + 1));
-  if (!port || colon == 0) {
-    return Bad(Cat("tcp.listen is \"", tcp.listen, "\", not a host and a port such as host:7463"));
+                        : ReadNumber<uint16_t>(std::string_view(listen).substr(colon + 1));
+  if (!listen.empty() && (!port || colon == 0)) {
+    mistakes.Add(tcp.listen.place, "tcp.listen",
+                 Cat("\"", listen, "\" is not a host and a port such as host:7463"));
   }
-  return absl::OkStatus();
+  return TcpConfig{listen, tcp.certificate.text(), tcp.key.text(), tcp.client_ca.text(),
+                   tcp.clients.value};
 }
 
-absl::Status CheckScratch(const Config& config) {
-  for (const std::string& dir : config.scratch_dirs) {
-    if (auto s = CheckBasePath(dir); !s.ok()) return Bad(MessageOf(s));
+void CheckScratch(const Setting& dirs, const Setting& tmpfs, const Setting& stripe,
+                  Mistakes& mistakes) {
+  for (const std::string& dir : dirs.value) {
+    if (auto s = CheckBasePath(dir); !s.ok()) mistakes.Add(dirs.place, dirs.name, MessageOf(s));
   }
-  const auto& dirs = config.scratch_dirs;
-  for (const auto& [name, named] : {std::pair{"scratch.allow_tmpfs", &config.allow_tmpfs},
-                                    std::pair{"scratch.stripe", &config.scratch_stripe}}) {
-    for (const std::string& dir : *named) {
-      if (std::find(dirs.begin(), dirs.end(), dir) == dirs.end()) {
-        return Bad(Cat(name, " names ", dir, ", which is not in scratch.dirs: add it there too"));
+  for (const Setting* named : {&tmpfs, &stripe}) {
+    for (const std::string& dir : named->value) {
+      if (std::count(dirs.value.begin(), dirs.value.end(), dir) == 0) {
+        mistakes.Add(named->place, named->name,
+                     Cat(dir, " is not in scratch.dirs: add it there too"));
       }
     }
   }
-  const auto& stripe = config.scratch_stripe;
-  const std::set<std::string> different(stripe.begin(), stripe.end());
-  if (different.size() != stripe.size() || stripe.size() == 1 || stripe.size() > wire::kMaxFiles) {
-    return Bad(
-        Cat("scratch.stripe must name from 2 to ", wire::kMaxFiles, " different directories"));
+  const size_t named = stripe.value.size();
+  const std::set<std::string> different(stripe.value.begin(), stripe.value.end());
+  if (different.size() != named || named == 1 || named > wire::kMaxFiles) {
+    mistakes.Add(stripe.place, stripe.name,
+                 Cat("must name from 2 to ", wire::kMaxFiles, " different directories"));
   }
-  return absl::OkStatus();
+}
+
+std::string FileName(const Flags& flags, Environment environment) {
+  if (!flags.config_file.empty()) return flags.config_file;
+  if (const char* named = environment("PARKADED_CONFIG")) return named;
+  return access(kDefaultFile, F_OK) == 0 ? kDefaultFile : "";
+}
+
+absl::StatusOr<toml::table> ReadFile(const std::string& name) {
+  if (name.empty()) return toml::table();
+  // The parser would take a directory for an empty file.
+  if (std::error_code error; std::filesystem::is_directory(name, error)) {
+    return Bad(Cat(name, " is a directory, not a configuration file"));
+  }
+  toml::parse_result parsed = toml::parse_file(name);
+  if (parsed) return std::move(parsed).table();
+  const auto line = parsed.error().source().begin.line;
+  return Bad(
+      Cat(name, line > 0 ? Cat(":", line) : "", ": ", std::string(parsed.error().description())));
+}
+
+std::string DirectoryOf(const Setting& setting, const std::string& otherwise, Mistakes& mistakes) {
+  if (setting.value.empty()) return otherwise;
+  if (setting.text()[0] != '/') {
+    mistakes.Add(setting.place, setting.name, Cat(setting.text(), " is not an absolute path"));
+  }
+  return setting.text();
 }
 
 }  // namespace
 
 absl::StatusOr<Config> LoadConfig(const Flags& flags, Environment environment) {
-  std::string file_name = flags.config_file;
-  if (file_name.empty()) {
-    if (const char* named = environment("PARKADED_CONFIG")) file_name = named;
-  }
-  if (file_name.empty() && access(kDefaultFile, F_OK) == 0) file_name = kDefaultFile;
-  toml::table file;
-  if (!file_name.empty()) {
-    // The parser would take a directory for an empty file.
-    if (std::error_code error; std::filesystem::is_directory(file_name, error)) {
-      return Bad(Cat(file_name, " is a directory, not a configuration file"));
-    }
-    toml::parse_result parsed = toml::parse_file(file_name);
-    if (!parsed) {
-      return Bad(Cat(file_name, ":", parsed.error().source().begin.line, ": ",
-                     std::string(parsed.error().description())));
-    }
-    file = std::move(parsed).table();
-  }
+  const std::string file_name = FileName(flags, environment);
+  const auto file = ReadFile(file_name);
+  if (!file.ok()) return file.status();
 
-  Setting runtime{
-      "daemon.runtime_dir", "PARKADE_RUNTIME_DIR", One(flags.runtime_dir), false, {}, {}};
-  Setting state{"daemon.state_dir", "PARKADED_STATE_DIR", One(flags.state_dir), false, {}, {}};
-  Setting log{"daemon.log_level", "PARKADED_LOG_LEVEL", One(flags.log_level), false, {}, {}};
-  Setting budget{"host.budget", "PARKADED_HOST_BUDGET", One(flags.host_budget), false, {}, {}};
-  Setting dirs{"scratch.dirs", "PARKADED_SCRATCH_DIRS", flags.scratch_dirs, true, {}, {}};
-  Setting tmpfs{"scratch.allow_tmpfs", "PARKADED_ALLOW_TMPFS", flags.allow_tmpfs, true, {}, {}};
-  Setting stripe{"scratch.stripe", "PARKADED_SCRATCH_STRIPE", flags.scratch_stripe, true, {}, {}};
+  Setting runtime{"daemon.runtime_dir", "PARKADE_RUNTIME_DIR", One(flags.runtime_dir)};
+  Setting state{"daemon.state_dir", "PARKADED_STATE_DIR", One(flags.state_dir)};
+  Setting log{"daemon.log_level", "PARKADED_LOG_LEVEL", One(flags.log_level)};
+  Setting budget{"host.budget", "PARKADED_HOST_BUDGET", One(flags.host_budget)};
+  Setting dirs{"scratch.dirs", "PARKADED_SCRATCH_DIRS", flags.scratch_dirs, true};
+  Setting tmpfs{"scratch.allow_tmpfs", "PARKADED_ALLOW_TMPFS", flags.allow_tmpfs, true};
+  Setting stripe{"scratch.stripe", "PARKADED_SCRATCH_STRIPE", flags.scratch_stripe, true};
+  TcpSettings tcp;
 
-  // The network is opened by whoever may write the file, not by an environment that drifts in.
-  Setting listen{"tcp.listen", nullptr, {}, false, {}, {}};
-  Setting certificate{"tcp.certificate", nullptr, {}, false, {}, {}};
-  Setting key{"tcp.key", nullptr, {}, false, {}, {}};
-  Setting client_ca{"tcp.client_ca", nullptr, {}, false, {}, {}};
-  Setting clients{"tcp.clients", nullptr, {}, true, {}, {}};
-  Setting* const tcp[] = {&listen, &certificate, &key, &client_ca, &clients};
-
-  Sources sources(file, file_name, environment);
-  std::vector<Setting*> all{&runtime, &state, &log, &budget, &dirs, &tmpfs, &stripe};
-  all.insert(all.end(), std::begin(tcp), std::end(tcp));
-  for (Setting* s : all) {
-    if (auto r = sources.Fill(*s); !r.ok()) return r;
-  }
-  if (auto r = sources.CheckKeys(); !r.ok()) return r;
+  Mistakes mistakes;
+  SettingSources sources(*file, file_name, environment, mistakes);
+  for (Setting* s : {&runtime, &state, &log, &budget, &dirs, &tmpfs, &stripe}) sources.Fill(*s);
+  for (Setting* s : tcp.all()) sources.Fill(*s);
+  sources.RefuseUnknown(kGroups);
 
   Config config;
-  config.runtime_dir = runtime.value.empty() ? "/run/parkade" : runtime.text();
-  config.state_dir = state.value.empty() ? DefaultStateDir(environment) : state.text();
-  for (const std::string* dir : {&config.runtime_dir, &config.state_dir}) {
-    if ((*dir)[0] != '/') return Bad(Cat(*dir, " is not an absolute path"));
+  config.runtime_dir = DirectoryOf(runtime, "/run/parkade", mistakes);
+  config.state_dir = DirectoryOf(state, DefaultStateDir(environment), mistakes);
+  if (config.state_dir[0] != '/') {
+    mistakes.Add("", state.name, Cat(config.state_dir, " is not an absolute path"));
   }
   if (!log.value.empty() && !ParseLogLevel(log.text().c_str(), &config.log_level)) {
-    return Bad(Cat("daemon.log_level (", log.source, "): \"", log.text(),
-                   "\" is none of debug, info, warning, error, off"));
+    mistakes.Add(log.place, log.name,
+                 Cat("\"", log.text(), "\" is none of debug, info, warning, error, off"));
   }
   if (!budget.value.empty()) {
     const auto bytes = ParseBytes(budget.text());
-    if (!bytes.ok()) {
-      return Bad(Cat("host.budget (", budget.source, "): ", bytes.error().what));
+    if (bytes.ok()) {
+      config.host_budget = *bytes;
+    } else {
+      mistakes.Add(budget.place, budget.name, bytes.error().what);
     }
-    config.host_budget = *bytes;
   }
   config.scratch_dirs = dirs.value;
   config.allow_tmpfs = tmpfs.value;
   config.scratch_stripe = stripe.value;
-  if (auto r = CheckScratch(config); !r.ok()) return r;
-  if (std::any_of(std::begin(tcp), std::end(tcp),
-                  [](const Setting* s) { return !s->value.empty(); })) {
-    config.tcp =
-        TcpConfig{listen.text(), certificate.text(), key.text(), client_ca.text(), clients.value};
-    if (auto r = CheckTcp(*config.tcp); !r.ok()) return r;
+  CheckScratch(dirs, tmpfs, stripe, mistakes);
+  config.tcp = ReadTcp(tcp, file_name, mistakes);
+  if (const toml::table* groups = (*file)[kGroups].as_table()) {
+    config.groups = ReadGroups(*groups, file_name, mistakes);
   }
+  if (!mistakes.empty()) return mistakes.ToStatus();
 
-  if (const toml::table* groups = file[kGroups].as_table()) {
-    auto read = ReadGroups(*groups, file_name);
-    if (!read.ok()) return read.status();
-    config.groups = std::move(*read);
-  }
-
-  const auto describe = [&](const Setting& s, std::string_view value) {
-    config.described.push_back(Cat(s.name, "=", value, " (", s.source, ")"));
+  const auto describe = [&](const Setting& s, const std::string& value) {
+    config.values[s.name] = value;
+    config.described.push_back(Cat(s.name, "=", value, " (", s.place, ")"));
   };
   describe(runtime, config.runtime_dir);
   describe(state, config.state_dir);
@@ -252,9 +185,9 @@ absl::StatusOr<Config> LoadConfig(const Flags& flags, Environment environment) {
   for (const Group& group : config.groups) {
     config.described.push_back(Cat("groups.", group.name, " (", file_name, ")"));
   }
-  if (!config.tcp) describe(listen, "no listener on the network");
+  if (!config.tcp) describe(tcp.listen, "no listener on the network");
   if (config.tcp) {
-    for (const Setting* s : tcp) describe(*s, Join(s->value, ", "));
+    for (const Setting* s : tcp.all()) describe(*s, Join(s->value, ", "));
   }
   return config;
 }

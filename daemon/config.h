@@ -1,6 +1,7 @@
 // Config: the daemon's settings, each from a flag, the environment, the TOML file or the default.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -8,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "common/bytes.h"
 #include "common/log.h"
+#include "daemon/environment.h"
 #include "daemon/group.h"
 
 namespace parkade::daemon {
@@ -29,11 +31,12 @@ struct Config {
   // Base directories for backups that jobs may name, themselves or anything beneath them. The first
   // is used for those that name none. Empty: /scratch may be named, nothing is the default.
   std::vector<std::string> scratch_dirs;
-  std::vector<std::string> allow_tmpfs;     // of them, those that may be tmpfs
-  std::vector<std::string> scratch_stripe;  // of them, those that share the bytes of each backup
-  std::optional<TcpConfig> tcp;             // empty: no listener on the network
-  std::vector<Group> groups;                // for everybody
-  std::vector<std::string> described;       // "name=value (source)", one for each setting
+  std::vector<std::string> allow_tmpfs;       // of them, those that may be tmpfs
+  std::vector<std::string> scratch_stripe;    // of them, those that share the bytes of each backup
+  std::optional<TcpConfig> tcp;               // empty: no listener on the network
+  std::vector<Group> groups;                  // for everybody
+  std::vector<std::string> described;         // "name=value (source)", one for each setting
+  std::map<std::string, std::string> values;  // by name, of all but groups
 };
 
 // What the command line said; empty: nothing.
@@ -43,11 +46,9 @@ struct Flags {
   std::vector<std::string> scratch_dirs, allow_tmpfs, scratch_stripe;
 };
 
-// Looks up an environment variable; nullptr when unset.
-using Environment = const char* (*)(const char* name);
-
 // INVALID_ARGUMENT (BAD_CONFIG) for an unreadable file, an unknown key, a value that cannot be, or
-// settings that contradict each other; the message names setting and source.
+// settings that contradict each other; the message has a line for each mistake, which names setting
+// and source, with the line of the file.
 absl::StatusOr<Config> LoadConfig(const Flags& flags, Environment environment);
 
 }  // namespace parkade::daemon

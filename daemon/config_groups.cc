@@ -73,26 +73,32 @@ bool ReadKey(std::string_view key, const toml::node& node, Group& to) {
 
 }  // namespace
 
-absl::StatusOr<std::vector<Group>> ReadGroups(const toml::table& groups, const std::string& file) {
+std::vector<Group> ReadGroups(const toml::table& groups, const std::string& file,
+                              Mistakes& mistakes) {
   std::vector<Group> all;
-  for (const auto& [name, node] : groups) {
-    const auto bad = [&, group = std::string(name.str())](std::string_view why) {
-      return Fail(absl::StatusCode::kInvalidArgument, "BAD_CONFIG",
-                  Cat(file, ": groups.", group, ": ", why));
-    };
-    if (!node.is_table()) return bad("a table is expected");
+  for (const auto& [key, node] : groups) {
     Group group;
-    group.name = std::string(name.str());
-    for (const auto& [key, value] : *node.as_table()) {
-      if (!ReadKey(key.str(), value, group)) {
-        return bad(Cat(key.str(),
-                       " is unknown or has no value that it can have: job, role and cell "
-                       "are texts, ranks and gpus lists, policy is host, disk, auto or keep, tags "
-                       "a table of policies"));
-      }
+    group.name = std::string(key.str());
+    const std::string shown = Cat("groups.", group.name);
+    if (!node.is_table()) {
+      mistakes.Add(PlaceOf(node, file), shown, "a table is expected");
+      continue;
     }
-    if (auto s = Check(group); !s.ok()) return bad(MessageOf(s));
-    all.push_back(std::move(group));
+    bool read = true;
+    for (const auto& [name, value] : *node.as_table()) {
+      if (ReadKey(name.str(), value, group)) continue;
+      read = false;
+      mistakes.Add(PlaceOf(value, file), Cat(shown, ".", name.str()),
+                   "is unknown or has no value that it can have: job, role and cell "
+                   "are texts, ranks and gpus lists, policy is host, disk, auto or keep, tags "
+                   "a table of policies");
+    }
+    if (!read) continue;
+    if (auto s = Check(group); !s.ok()) {
+      mistakes.Add(PlaceOf(node, file), shown, MessageOf(s));
+    } else {
+      all.push_back(std::move(group));
+    }
   }
   return all;
 }

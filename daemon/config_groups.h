@@ -4,14 +4,14 @@
 #include <string>
 #include <vector>
 
-#include "absl/status/statusor.h"
 #include "daemon/groups.h"
+#include "daemon/settings.h"
 #include "daemon/toml.h"
 
 namespace parkade::daemon {
 
-// INVALID_ARGUMENT (BAD_CONFIG) for an unknown key, a value that cannot be, and what Check refuses;
-// the message names `file` and the group.
-absl::StatusOr<std::vector<Group>> ReadGroups(const toml::table& groups, const std::string& file);
+// An unknown key, a value that cannot be, and what Check refuses are mistakes, with group and line.
+std::vector<Group> ReadGroups(const toml::table& groups, const std::string& file,
+                              Mistakes& mistakes);
 
 }  // namespace parkade::daemon

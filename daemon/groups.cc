@@ -2,6 +2,7 @@
 #include "daemon/groups.h"
 
 #include <algorithm>
+#include <set>
 
 #include "daemon/status.h"
 #include "daemon/words.h"
@@ -16,6 +17,19 @@ Groups::Groups(std::vector<Group> configured, Journal* journal) : journal_(journ
   if (journal_ == nullptr) return;
   for (const Group& group : journal_->found().groups) {
     if (!groups_.contains({"", group.name})) groups_[{group.owner, group.name}] = group;
+  }
+}
+
+void Groups::Configure(std::vector<Group> configured) {
+  const MutexLock lock(mu_);
+  std::set<std::string> names;
+  for (const Group& group : configured) names.insert(group.name);
+  std::erase_if(groups_, [&](const auto& each) {
+    return each.first.first.empty() || names.contains(each.first.second);
+  });
+  for (Group& group : configured) {
+    const Key key{"", group.name};
+    groups_[key] = std::move(group);
   }
 }
 

@@ -19,6 +19,10 @@ class Groups {
   // which outlives this. Null: nothing.
   explicit Groups(std::vector<Group> configured, Journal* journal = nullptr);
 
+  // The configuration has been read again: these are in the place of all that it defined. What
+  // callers have defined under one of these names is hidden from now on.
+  void Configure(std::vector<Group> configured) EXCLUDES(mu_);
+
   // In the place of the owner's own of that name. As Check; ALREADY_EXISTS (GROUP_CONFIGURED): the
   // configuration has that name; RESOURCE_EXHAUSTED (TOO_MANY_GROUPS): the owner has 256.
   absl::Status Define(Group group) EXCLUDES(mu_);

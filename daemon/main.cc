@@ -2,6 +2,7 @@
 #include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/health_check_service_interface.h>
 #include <grpcpp/server_builder.h>
+#include <poll.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
@@ -13,6 +14,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <functional>
 #include <string>
 
 #include "common/log.h"
@@ -32,24 +34,36 @@
 #include "daemon/reaper.h"
 #include "daemon/recovery.h"
 #include "daemon/registry.h"
+#include "daemon/reload.h"
 #include "daemon/reservations.h"
 #include "daemon/runtime_dir.h"
 #include "daemon/scratch.h"
 #include "daemon/service.h"
+#include "daemon/service_health.h"
 #include "daemon/service_listener.h"
 #include "daemon/service_tcp.h"
 #include "daemon/shim_listener.h"
 #include "daemon/status.h"
+#include "daemon/supervisor.h"
 #include "daemon/unmanaged.h"
 #include "daemon/warmer.h"
+#include "daemon/watchdog.h"
 #include "daemon/words.h"
 #include "daemon/write_behinds.h"
 
 namespace parkade::daemon {
 namespace {
 
+const char* Variable(const char* name) { return getenv(name); }
+
+void ForEachLine(const absl::Status& why, const std::function<void(const std::string&)>& call) {
+  const std::string message = MessageOf(why);
+  for (const std::string_view line : Split(message, "\n")) call(std::string(line));
+}
+
 int Refuse(const absl::Status& why) {
-  fprintf(stderr, "parkaded: %s\n", MessageOf(why).c_str());
+  ForEachLine(why,
+              [](const std::string& line) { fprintf(stderr, "parkaded: %s\n", line.c_str()); });
   return why.code() == absl::StatusCode::kInvalidArgument ? 2 : 1;
 }
 
@@ -80,24 +94,37 @@ Fd CatchSignals() {
   sigemptyset(&set);
   sigaddset(&set, SIGTERM);
   sigaddset(&set, SIGINT);
+  sigaddset(&set, SIGHUP);
   pthread_sigmask(SIG_BLOCK, &set, nullptr);
   signal(SIGPIPE, SIG_IGN);
   signal(SIGXFSZ, SIG_IGN);  // a reservation past the limit is an error, not the end
   return Fd(signalfd(-1, &set, SFD_CLOEXEC));
 }
 
-void WaitForSignal(const Fd& signals) {
-  signalfd_siginfo info;
-  while (read(signals.get(), &info, sizeof info) != ssize_t(sizeof info)) {
+// Looks after the watchdog and calls `reload` at each SIGHUP, until a signal ends the daemon.
+void AwaitEnd(const Fd& signals, Watchdog& watchdog, const std::function<void()>& reload) {
+  for (;;) {
+    pollfd wanted{signals.get(), POLLIN, 0};
+    if (poll(&wanted, 1, watchdog.DueMs()) == 0) {
+      watchdog.Look();
+      continue;
+    }
+    signalfd_siginfo info;
+    if (read(signals.get(), &info, sizeof info) != ssize_t(sizeof info)) continue;
+    if (info.ssi_signo != SIGHUP) {
+      Log(LogLevel::kInfo, "signal %u: ending", info.ssi_signo);
+      return;
+    }
+    reload();
   }
-  Log(LogLevel::kInfo, "signal %u: ending", info.ssi_signo);
 }
 
-int Run(const Config& config) {
+int Run(const Flags& flags, Config config) {
   SetLog("parkaded", config.log_level);
   const Fd signals = CatchSignals();
   RaiseLimits();
   if (auto s = CheckOpenFiles(); !s.ok()) return Refuse(s);
+  const Supervisor supervisor(Variable);
   auto runtime = RuntimeDir::Open(config.runtime_dir);
   if (!runtime.ok()) return Refuse(runtime.status());
   if (auto s = MakeDirectory(config.state_dir, 0700); !s.ok()) return Refuse(s);
@@ -198,8 +225,32 @@ int Run(const Config& config) {
     Log(LogLevel::kInfo, "serving %s", config.runtime_dir.c_str());
     if (config.tcp)
       Log(LogLevel::kInfo, "serving %s, port %d", config.tcp->listen.c_str(), tcp_port);
-    WaitForSignal(signals);
+    const std::string serving = Cat("serving ", config.runtime_dir);
+    supervisor.Ready(serving);
+    Watchdog watchdog(supervisor,
+                      {{"shim loop", [&](Deadline by) { return shims.IsAlive(by); }},
+                       {"control acceptor", [&](Deadline by) { return controls.IsAlive(by); }},
+                       {"control API", [&](Deadline by) { return ServerAnswers(*server, by); }},
+                       // Whoever held their locks for ever would hold this thread as well.
+                       {"registry and operations", [&](Deadline) {
+                          registry.All();
+                          operations.List({0, true});
+                          return true;
+                        }}});
+    AwaitEnd(signals, watchdog, [&] {
+      supervisor.Reloading();
+      const auto fresh = LoadConfig(flags, Variable);
+      if (!fresh.ok())
+        ForEachLine(fresh.status(), [](const std::string& line) {
+          Log(LogLevel::kError, "reload: nothing has changed: %s", line.c_str());
+        });
+      const std::string changes =
+          fresh.ok() ? Reload(*fresh, config, budgets, groups) : "the configuration has mistakes";
+      Log(LogLevel::kInfo, "reload: %s", changes.c_str());
+      supervisor.Ready(Cat(serving, "; reload: ", changes));
+    });
   }
+  supervisor.Stopping("ending");
   // Shims first: without them every transition under way comes to its end at once, and each process
   // undoes or finishes by itself. Whoever was in the middle is the next daemon's to bring to an
   // end.
@@ -227,7 +278,8 @@ int main(int argc, char** argv) {
   bool check = false;
   app.set_version_flag("--version", PARKADE_VERSION);
   app.add_option("--config", flags.config_file, "TOML file (default /etc/parkade/parkaded.toml)");
-  app.add_flag("--check-config", check, "print the effective settings and end");
+  app.add_flag("--check-config", check,
+               "print every setting with its source, or every mistake with its place, and end");
   app.add_option("--runtime-dir", flags.runtime_dir, "sockets and lock (default /run/parkade)");
   app.add_option("--state-dir", flags.state_dir, "what outlives the daemon");
   app.add_option("--log-level", flags.log_level, "debug, info, warning, error or off");
@@ -251,12 +303,11 @@ int main(int argc, char** argv) {
     fprintf(stderr, "parkaded: %s; `parkaded --help` shows what there is\n", e.what());
     return 2;
   }
-  const auto config =
-      LoadConfig(flags, [](const char* name) -> const char* { return getenv(name); });
+  const auto config = LoadConfig(flags, Variable);
   if (!config.ok()) return Refuse(config.status());
   if (check) {
     for (const std::string& setting : config->described) printf("%s\n", setting.c_str());
     return 0;
   }
-  return Run(*config);
+  return Run(flags, *config);
 }

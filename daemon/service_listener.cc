@@ -31,9 +31,12 @@ ServiceListener::~ServiceListener() {
 
 void ServiceListener::Loop() {
   for (;;) {
-    pollfd ready[] = {{socket_.get(), POLLIN, 0}, {stop_.get(), POLLIN, 0}};
-    if (poll(ready, 2, -1) < 0) continue;
+    pollfd ready[] = {
+        {socket_.get(), POLLIN, 0}, {stop_.get(), POLLIN, 0}, {pulse_.fd(), POLLIN, 0}};
+    if (poll(ready, 3, -1) < 0) continue;
     if (ready[1].revents != 0) return;
+    if (ready[2].revents != 0) pulse_.Answer();
+    if (ready[0].revents == 0) continue;
     Fd accepted(accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!accepted) {
       // Out of descriptors: the connection stays in the queue, and the loop must not spin on it.

@@ -8,6 +8,7 @@
 
 #include "common/fd.h"
 #include "daemon/authority.h"
+#include "daemon/pulse.h"
 
 namespace parkade::daemon {
 
@@ -17,11 +18,15 @@ class ServiceListener {
   ServiceListener(Fd socket, grpc::Server& server, Authority& authority);
   ~ServiceListener();
 
+  // Whether its thread comes round by then.
+  bool IsAlive(Deadline by) const { return pulse_.Beats(by); }
+
  private:
   void Loop();
 
   Fd socket_;
   Fd stop_;
+  mutable Pulse pulse_;
   grpc::Server& server_;
   Authority& authority_;
   std::thread thread_;

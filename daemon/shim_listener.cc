@@ -27,6 +27,7 @@ namespace {
 
 constexpr uint64_t kSocketId = 0;
 constexpr uint64_t kStopId = 1;
+constexpr uint64_t kPulseId = 2;
 // From the end of a connection until the rest of what its program had open is closed as well: an
 // exec closes one descriptor after the other.
 constexpr uint64_t kLeaverMs = 100;
@@ -79,6 +80,7 @@ ShimListener::ShimListener(Fd socket, Registry& registry, Events& events, Hooks 
       spare_(OpenSpare()) {
   Watch(epoll_.get(), socket_.get(), kSocketId);
   Watch(epoll_.get(), stop_.get(), kStopId);
+  Watch(epoll_.get(), pulse_.fd(), kPulseId);
   for (const auto& process : registry_.All()) {
     if (WatchEnd(process)) continue;
     // Its end would never be seen; if it lives, it is known again when it connects.
@@ -112,7 +114,9 @@ void ShimListener::Loop() {
     for (int i = 0; i < n; ++i) {
       const uint64_t id = batch[size_t(i)].data.u64;
       if (id == kStopId) return;
-      if (id == kSocketId) {
+      if (id == kPulseId) {
+        pulse_.Answer();
+      } else if (id == kSocketId) {
         Accept();
       } else if (watched_.contains(id)) {
         OnProcessEnd(id);

@@ -16,6 +16,7 @@
 #include "daemon/identity.h"
 #include "daemon/log_limit.h"
 #include "daemon/process.h"
+#include "daemon/pulse.h"
 #include "daemon/registry.h"
 #include "proto/channel.h"
 
@@ -54,6 +55,9 @@ class ShimListener {
   // Closes every connection: the shims go on alone. Nothing is accepted afterwards.
   void Stop();
 
+  // Whether its thread comes round by then. Not after Stop.
+  bool IsAlive(Deadline by) { return pulse_.Beats(by); }
+
  private:
   struct Connection {
     std::shared_ptr<wire::Channel> channel;
@@ -90,9 +94,10 @@ class ShimListener {
   Fd epoll_;
   Fd stop_;
   Fd spare_;
+  Pulse pulse_;
   // The loop's alone. An id is never used again, so an event left in a batch after its connection
   // was closed meets nobody.
-  uint64_t next_id_ = 2;
+  uint64_t next_id_ = 3;
   std::map<uint64_t, Connection> connections_;
   LogLimit complaints_;
   std::map<uint64_t, std::shared_ptr<Process>> watched_;  // by the id of their pidfd

@@ -8,7 +8,7 @@ import sys
 
 TOP_LEVEL = set(
     "CMakeLists.txt CMakePresets.json README.md LICENSE CHANGELOG.md "
-    "proto common shim daemon cli python tests scripts docs".split()
+    "proto common shim daemon cli python tests scripts docs packaging".split()
 )
 MAX_LINES = 400
 

@@ -83,6 +83,22 @@ TEST_CASE("values that cannot be are refused with their name") {
   CHECK(Refusal("[scratch]\ndirs = ['/tmp/x']\n").find("/tmp/x") != std::string::npos);
 }
 
+TEST_CASE("every mistake is told of, with its line") {
+  environment = {{"PARKADED_LOG_LEVEL", "loud"}};
+  const std::string text = Refusal(
+      "[host]\nbudget = 'lots'\ncolour = 'red'\n[scratch]\ndirs = ['/tmp/x']\n"
+      "[groups.a]\nrole = 3\n[groups.b]\n");
+  environment.clear();
+  for (const char* mistake :
+       {"PARKADED_LOG_LEVEL: daemon.log_level: ", "parkaded.toml:2: host.budget: ",
+        "parkaded.toml:3: host.colour: unknown setting", "parkaded.toml:5: scratch.dirs: ",
+        "parkaded.toml:7: groups.a.role: ", "parkaded.toml:8: groups.b: "}) {
+    INFO(mistake << " in " << text);
+    CHECK(text.find(mistake) != std::string::npos);
+  }
+  CHECK(std::count(text.begin(), text.end(), '\n') == 5);
+}
+
 TEST_CASE("settings without effect and contradictions are refused") {
   environment.clear();
   CHECK(Refusal("[daemon]\nruntimedir = '/x'\n").find("daemon.runtimedir") != std::string::npos);
@@ -123,12 +139,12 @@ TEST_CASE("there is a listener on the network only where all of it is configured
   CHECK(Refusal(all).find("tcp.clients is missing") != std::string::npos);
   CHECK(Refusal("[tcp]\nlisten = 'a:1'\n").find("tcp.certificate is missing") != std::string::npos);
   CHECK(Refusal("[tcp]\nclients = ['x']\n").find("tcp.listen is missing") != std::string::npos);
-  CHECK(Refusal("[tcp]\nport = '1'\n").find("unknown setting tcp.port") != std::string::npos);
+  CHECK(Refusal("[tcp]\nport = '1'\n").find("tcp.port: unknown setting") != std::string::npos);
   for (const std::string listen : {"host", "host:", ":1", "host:x", "host:70000", "host:-1"}) {
     INFO(listen);
     CHECK(Refusal("[tcp]\nlisten = '" + listen +
                   "'\ncertificate = '/c'\nkey = '/k'\nclient_ca = '/a'\nclients = ['x']\n")
-              .find("tcp.listen is") != std::string::npos);
+              .find("tcp.listen: ") != std::string::npos);
   }
 }
 
