@@ -104,6 +104,8 @@ class Layout {
 
  private:
   Layout() = default;
+  Result<void> Cut();  // fills buckets_
+  void Stamp();        // fills hash_
 
   std::vector<Entry> entries_;
   std::vector<Segment> segments_;
