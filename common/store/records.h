@@ -49,7 +49,8 @@ struct StateReport {
   Standing standing = Standing::kVoid;
   uint64_t step = kNoStep;   // kClean: that all are at; otherwise that was committed last
   bool rolled_back = false;  // kClean by giving up a step that had begun (kShadow)
-  // kTorn: the torn ones. kInterrupted: those that are not at `step`. Ascending.
+  // kTorn: the torn ones. kInterrupted: those that are not at `step`, or of a store that was never
+  // filled, the unfilled ones. Ascending.
   std::vector<uint32_t> buckets;
   // For people: the standing, the steps and the first of the buckets. "" when clean.
   std::string text;
@@ -62,8 +63,10 @@ class StateFile {
     Digest layout = {};
     uint32_t buckets = 0;
     Redundancy redundancy = Redundancy::kInplace;
-    uint32_t files = 0;  // buckets; kRotate: at least one more; kShadow: twice as many
+    uint32_t files = 0;  // as many as buckets; kRotate: at least one more; kShadow: twice as many
     uint64_t boot = 0;   // ThisBoot()
+
+    bool IsRight() const;
   };
 
   StateFile() = default;
@@ -73,20 +76,21 @@ class StateFile {
   // checkpoint's. INVALID_ARGUMENT BAD_SHAPE; otherwise as OsError.
   static Result<StateFile> Create(Fd fd, const Shape& shape);
   // Reads one and says in `report` how the store stands; a store that is not clean takes no step.
-  // FAILED_PRECONDITION NOT_A_STORE, STORE_VERSION or OTHER_LAYOUT, DATA_LOSS DAMAGED_HEADER when
-  // that cannot be said.
+  // FAILED_PRECONDITION NOT_A_STORE, STORE_VERSION or OTHER_LAYOUT, DATA_LOSS DAMAGED_HEADER or
+  // SHORT_FILE when that cannot be said. Writes nothing.
   static Result<StateFile> Open(Fd fd, const Digest& layout, uint64_t boot, StateReport& report);
 
   const Shape& shape() const { return shape_; }
   uint64_t committed() const { return committed_; }  // kNoStep: not yet filled
-  const BucketState& bucket(uint32_t bucket) const { return states_[bucket]; }
+  const BucketState& bucket(uint32_t bucket) const { return places_[bucket].state; }
 
   // All of the following: owner's thread; FAILED_PRECONDITION STEP_ORDER when called out of order,
   // and otherwise as OsError: then the store's standing is what Open will say.
 
-  // `step` is committed() + 1, or any when nothing is committed.
+  // `step` is committed() + 1, or any when nothing is committed. FAILED_PRECONDITION NOT_CLEAN.
   Result<void> BeginStep(uint64_t step);
   // Says which file the bucket's new bytes go to. kInplace marks it as torn until EndBucket.
+  // FAILED_PRECONDITION NO_SPARE_FILE: for kRotate, another bucket that has begun must end first.
   Result<uint32_t> BeginBucket(uint32_t bucket);
   // The bucket's bytes are all written to the file that BeginBucket named; `state.step` and
   // `state.file` are ignored.
@@ -98,14 +102,33 @@ class StateFile {
   Result<void> AbortStep();
 
  private:
+  enum class Progress : uint8_t { kNone, kBegun, kEnded };
+  // A bucket, and where its record stands.
+  struct Place {
+    BucketState state;
+    uint32_t slot = 0;                    // of the pair, the one that holds `state`
+    uint64_t sequence = 0;                // of the newer record of the pair
+    Progress progress = Progress::kNone;  // in the step under way
+    uint32_t target = 0;                  // file of the new bytes, once begun
+    BucketState before;                   // kShadow: at the committed step, and its slot
+    uint32_t before_slot = 0;
+  };
+
+  Result<void> WriteStep(uint64_t committed, uint64_t under_way);
+  Result<void> WriteBucket(uint32_t bucket, uint32_t phase, const BucketState& state);
+  Result<void> ReadHeader(const Digest& layout);
+  Result<void> ReadBuckets(StateReport& report);
+  void Judge(StateReport& report, const std::vector<uint32_t>& torn);
+  void FindSpares();
+
   Fd fd_;
   Shape shape_;
+  Standing standing_ = Standing::kClean;
   uint64_t committed_ = kNoStep;
   uint64_t under_way_ = kNoStep;
-  uint64_t header_sequence_ = 0;
-  std::vector<BucketState> states_;
-  std::vector<uint64_t> sequences_;  // of each bucket's newer record
-  std::vector<uint32_t> spare_;      // files that hold nothing (kRotate), a queue
+  uint64_t step_sequence_ = 0;
+  std::vector<Place> places_;
+  std::vector<uint32_t> spares_;  // kRotate: files that hold nothing
 };
 
 // A number for this boot of the machine, from /proc/sys/kernel/random/boot_id; as OsError.
