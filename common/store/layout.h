@@ -42,6 +42,9 @@ struct Entry {
   uint64_t flat_end = 0;               // both equal: nothing is
   uint32_t group = 0;                  // of the optimizer's parameters; not part of the layout
   uint64_t user_tag = 0;               // handed back with its pieces; not part of the layout
+  // Not 0: a copy of what another rank has too (a norm's weight under tensor parallelism), which a
+  // load under another layout leaves aside. Not part of the layout.
+  uint32_t replica = 0;
 };
 
 // A part of an entry in one bucket.
@@ -83,6 +86,8 @@ Result<uint64_t> NumelOf(const std::vector<uint64_t>& shape);
 
 class Layout {
  public:
+  Layout() = default;  // of nothing
+
   // `bucket_numel` 0 means the elements' number by 32, at least 16 Mi and at most 200 M; others are
   // rounded up to 32. INVALID_ARGUMENT names the entry and what is wrong: NO_NAME, DUPLICATE_NAME,
   // BAD_SHAPE, BAD_RANGE, BAD_SEGMENT, BUCKET_SIZE, TOO_LARGE. Zero entries make zero buckets.
@@ -103,7 +108,6 @@ class Layout {
   Bytes live_bytes() const;
 
  private:
-  Layout() = default;
   Result<void> Cut();  // fills buckets_
   void Stamp();        // fills hash_
 
