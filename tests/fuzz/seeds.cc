@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "common/store/manifest.h"
 #include "common/text.h"
 #include "daemon/journal_file.h"
 #include "daemon/journal_record.h"
@@ -173,6 +174,34 @@ void Texts() {
        "rw,lowerdir=/l,upperdir=/a\\040b,workdir=/w\n");
 }
 
+void Stores() {
+  using namespace parkade::store;
+  Manifest manifest = {.step = 7, .seed = 1, .rank = 1, .ranks = 2};
+  auto layout = Layout::Make({{.name = "layers.0.weight",
+                               .global_shape = {8, 64},
+                               .tp_axis = 1,
+                               .tp_offset = 32,
+                               .local_shape = {8, 32},
+                               .flat_end = 256},
+                              {.name = "norm",
+                               .global_shape = {64},
+                               .local_shape = {64},
+                               .flat_begin = 5,
+                               .flat_end = 64}},
+                             {{"main", Encoding::kLo16}, {"exp_avg", Encoding::kQ8First}}, 128);
+  if (!layout.ok()) abort();
+  for (const Bucket& bucket : layout->buckets()) {
+    manifest.buckets.push_back({9, 1, std::vector<Digest>(HashBlocksIn(bucket.saved_bytes))});
+  }
+  manifest.layout = std::move(*layout);
+  manifest.user = "lr";
+  Digest digest;
+  Seed("store", "manifest", *PackManifest(manifest, digest));
+  Seed("store", "tensors",
+       R"({"__metadata__":{"step":"7"},"w":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]},)"
+       R"("v.exp_avg":{"dtype":"BF16","shape":[4],"data_offsets":[24,32]}})");
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -183,5 +212,6 @@ int main(int argc, char** argv) {
   Scratches();
   Journals();
   Texts();
+  Stores();
   return 0;
 }
