@@ -8,9 +8,18 @@ namespace parkade::shim {
 // nvcc.
 const void* HashFatbin();
 const void* HashPtx();
+// The same for optimizer stores.
+const void* StoreFatbin();
+const void* StorePtx();
 
 // The names in both: see hash_blocks.cu.
 inline constexpr char kHashBlocks[] = "parkade_hash_blocks";
 inline constexpr char kCompareBlocks[] = "parkade_compare_blocks";
+// See store_kernels.cu.
+inline constexpr char kStoreDecode[] = "parkade_store_decode";
+inline constexpr char kStoreEncode[] = "parkade_store_encode";
+inline constexpr char kStoreAdam[] = "parkade_store_adam";
+inline constexpr char kStoreWiden[] = "parkade_store_widen";
+inline constexpr char kStoreLook[] = "parkade_store_look";
 
 }  // namespace parkade::shim

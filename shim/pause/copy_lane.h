@@ -54,6 +54,8 @@ class CopyLane {
   // Starts filling `extents` of the range at `base` with a pattern of 16 bytes; counts as a chunk.
   Result<void> QueueFill(CUdeviceptr base, std::span<const Extent> extents,
                          const uint64_t pattern[2]);
+  // On which all of it runs; for events of others behind what is queued.
+  CUstream stream() const { return stream_; }
   // Comes to pass when the chunk queued last has been copied.
   CUevent last() const { return events_[(oldest_ + in_flight_ + kDepth - 1) % kDepth]; }
   // Blocks until the oldest chunk has been copied. There is one.

@@ -55,6 +55,7 @@ constinit std::atomic<uint32_t> Gate::state_{0};
 constinit std::atomic<uint32_t> Gate::waiting_{0};
 constinit std::atomic<uint32_t> Gate::capturing_{0};
 constinit std::atomic<uint32_t> Gate::left_{0};
+constinit std::atomic<uint32_t> Gate::openings_{0};
 constinit std::atomic<uint32_t> Gate::passed_{0};
 constinit uint32_t Gate::passed_at_close_ = 0;
 constinit Gate::Chunk Gate::first_chunk_{};
@@ -126,9 +127,29 @@ bool Gate::EnterSlow(Slot& slot, Call call) {
   }
 }
 
+// A futex of its own: at the gate's a ticket wakes one sleeper, which must be able to take it.
+void Gate::EnterWhenOpen() {
+  if (mine_ == nullptr) mine_ = Claim();
+  Slot& slot = *mine_;
+  ++slot.depth;
+  for (;;) {
+    const uint32_t seen = openings_.load(std::memory_order_acquire);
+    slot.inside.store(1, std::memory_order_seq_cst);
+    if ((state_.load(std::memory_order_seq_cst) & kClosed) == 0) return;
+    slot.inside.store(0, std::memory_order_release);
+    WakeCloser();
+    FutexWait(openings_, seen, Deadline::Never());
+  }
+}
+
 void Gate::WakeCloser() {
   left_.fetch_add(1, std::memory_order_release);
   FutexWakeAll(left_);
+}
+
+void Gate::WakeSleepersBeside() {
+  openings_.fetch_add(1, std::memory_order_release);
+  FutexWakeAll(openings_);
 }
 
 std::optional<int32_t> Gate::ThreadInside() {
@@ -197,6 +218,7 @@ void Gate::Nudge() {
   }
   if (opened) {
     FutexWakeAll(state_);
+    WakeSleepersBeside();
     WakeCloser();
   } else {
     FutexWake(state_, 1);
@@ -235,6 +257,7 @@ void Gate::Settle(wire::GatedWork work, wire::GatedAllocations allocations) {
 void Gate::Open() {
   state_.fetch_and(kNoMembarrier, std::memory_order_seq_cst);
   FutexWakeAll(state_);
+  WakeSleepersBeside();
   LetCapturesBegin();
 }
 

@@ -51,6 +51,10 @@ class Gate {
       WakeCloser();
   }
 
+  // For a thread of the shim's that works beside the application: as Enter, but it is never let
+  // through a closed gate and never refused: it waits until the gate opens. Not nested.
+  static void EnterWhenOpen();
+
   // Before a thread asks the driver to begin a capture on `stream`: waits while captures are held
   // back, then counts it. CaptureEnded when the driver refused, when the capture ended, and when
   // the stream is destroyed; for a stream that does not capture it does nothing.
@@ -114,6 +118,7 @@ class Gate {
   static void ReleaseSlot(void* slot);
   static bool EnterSlow(Slot& slot, Call call);
   static void WakeCloser();
+  static void WakeSleepersBeside();
   static std::optional<int32_t> ThreadInside();
   static Result<void> WaitUntilEmpty(Deadline by, const std::atomic<bool>& cancel);
   static Result<void> HoldCaptures(Deadline by, const std::atomic<bool>& cancel);
@@ -131,8 +136,9 @@ class Gate {
   static std::atomic<uint32_t> waiting_;
   static std::atomic<uint32_t> capturing_;  // how many are counted
   static std::atomic<uint32_t> left_;  // counts leavers and takers of a ticket; the closer's futex
-  static std::atomic<uint32_t> passed_;  // counts what has got through a closed gate
-  static uint32_t passed_at_close_;      // the closer's
+  static std::atomic<uint32_t> openings_;  // counts them; the futex of EnterWhenOpen
+  static std::atomic<uint32_t> passed_;    // counts what has got through a closed gate
+  static uint32_t passed_at_close_;        // the closer's
   static Chunk first_chunk_;
   static constinit thread_local Slot* mine_;
 };

@@ -4,6 +4,7 @@
 #include <time.h>
 
 #include "tests/sim/hash_twin.h"
+#include "tests/sim/store_twin.h"
 
 namespace parkade::sim {
 namespace {
@@ -73,6 +74,49 @@ void CompareOnGpu(const Launch& launch, const ComparePart* parts, uint32_t* diff
                 [&launch](const char* from, Bytes part) { return launch.Touch(from, part); });
 }
 
+// All that a store's kernel may touch, for the simulated GPU to say where it is wrong.
+bool TouchBucket(const Launch& launch, const StoreBucketArgs& b) {
+  const auto at = [](uint64_t address) { return reinterpret_cast<char*>(address); };
+  const auto* const pieces = reinterpret_cast<const StorePiece*>(b.pieces);
+  if (!launch.Touch(pieces, b.piece_count * sizeof *pieces) ||
+      !launch.Touch(at(b.findings), sizeof(StoreFindings))) {
+    return false;
+  }
+  for (uint32_t s = 0; s < b.segment_count; ++s) {
+    const StoreSegment& segment = b.segments[s];
+    const Bytes elements = b.groups * 32;
+    if (segment.view != 0 && !launch.Touch(at(segment.view), elements * 4)) return false;
+    if (segment.encoding == kStoreFp32 && !launch.Touch(at(segment.bytes), elements * 4))
+      return false;
+  }
+  for (uint32_t i = 0; i < b.piece_count; ++i) {
+    const StorePiece& piece = pieces[i];
+    const auto bytes = [&](uint32_t type) { return piece.numel * (type == kTypeFp32 ? 4 : 2); };
+    if (piece.weight != 0 && !launch.Touch(at(piece.weight), bytes(piece.weight_type)))
+      return false;
+    if (piece.gradient != 0 && !launch.Touch(at(piece.gradient), bytes(piece.gradient_type))) {
+      return false;
+    }
+  }
+  return true;
+}
+
+void StoreDecodeOnGpu(const Launch& launch, StoreBucketArgs b) {
+  if (TouchBucket(launch, b)) StoreDecode(b);
+}
+void StoreEncodeOnGpu(const Launch& launch, StoreBucketArgs b, uint32_t main) {
+  if (TouchBucket(launch, b)) StoreEncode(b, main);
+}
+void StoreAdamOnGpu(const Launch& launch, StoreBucketArgs b, StoreAdamArgs adam) {
+  if (TouchBucket(launch, b)) StoreAdam(b, adam);
+}
+void StoreWidenOnGpu(const Launch& launch, StoreBucketArgs b, uint32_t main) {
+  if (TouchBucket(launch, b)) StoreWiden(b, main);
+}
+void StoreLookOnGpu(const Launch& launch, StoreBucketArgs b) {
+  if (TouchBucket(launch, b)) StoreLook(b);
+}
+
 struct Named {
   std::string_view name;
   SimKernel kernel;
@@ -86,6 +130,11 @@ constexpr Named kBuiltin[] = {
     {"spin_ms", HostKernel<&SpinMs>()},
     {"parkade_hash_blocks", HostKernel<&HashOnGpu>()},
     {"parkade_compare_blocks", HostKernel<&CompareOnGpu>()},
+    {"parkade_store_decode", HostKernel<&StoreDecodeOnGpu>()},
+    {"parkade_store_encode", HostKernel<&StoreEncodeOnGpu>()},
+    {"parkade_store_adam", HostKernel<&StoreAdamOnGpu>()},
+    {"parkade_store_widen", HostKernel<&StoreWidenOnGpu>()},
+    {"parkade_store_look", HostKernel<&StoreLookOnGpu>()},
 };
 
 }  // namespace

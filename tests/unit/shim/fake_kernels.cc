@@ -3,7 +3,9 @@
 
 #include <cstring>
 
+#include "shim/kernels/images.h"
 #include "tests/sim/hash_twin.h"
+#include "tests/sim/store_twin.h"
 #include "tests/unit/shim/fake_state.h"
 
 namespace parkade::shim {
@@ -22,12 +24,18 @@ struct FakeKernelCalls {
     return fake->modules_.erase(module) == 1 ? CUDA_SUCCESS
                                              : fake->Mistake(CUDA_ERROR_INVALID_HANDLE);
   }
-  static constexpr uintptr_t kHash = 1, kCompare = 2;
+  static constexpr uintptr_t kHash = 1, kCompare = 2, kFirstOfStores = 3;
+  static constexpr const char* kOfStores[] = {kStoreDecode, kStoreEncode, kStoreAdam, kStoreWiden,
+                                              kStoreLook};
   static CUresult ModuleGetFunction(CUfunction* out, CUmodule, const char* name) {
     MutexLock lock(fake->mu_);
     if (auto r = fake->Begin("cuModuleGetFunction"); r != CUDA_SUCCESS) return r;
     const bool compares = strcmp(name, "parkade_compare_blocks") == 0;
     *out = reinterpret_cast<CUfunction>(compares ? kCompare : kHash);
+    for (uintptr_t i = 0; i < std::size(kOfStores); ++i) {
+      if (strcmp(name, kOfStores[i]) != 0) continue;
+      *out = reinterpret_cast<CUfunction>(kFirstOfStores + i);
+    }
     return CUDA_SUCCESS;
   }
   static CUresult LaunchKernel(CUfunction function, unsigned grid, unsigned, unsigned, unsigned,
@@ -37,6 +45,10 @@ struct FakeKernelCalls {
       if (auto r = fake->Begin("cuLaunchKernel"); r != CUDA_SUCCESS) return r;
     }
     const auto all = [](const char*, Bytes) { return true; };
+    if (const auto number = reinterpret_cast<uintptr_t>(function); number >= kFirstOfStores) {
+      RunOfStore(number - kFirstOfStores, arguments);
+      return CUDA_SUCCESS;
+    }
     if (reinterpret_cast<uintptr_t>(function) == kCompare) {
       sim::CompareBlocks(*static_cast<ComparePart**>(arguments[0]),
                          *static_cast<uint32_t**>(arguments[1]), grid, all);
@@ -46,6 +58,14 @@ struct FakeKernelCalls {
                       *static_cast<HashedBlock**>(arguments[2]), grid, all);
     }
     return CUDA_SUCCESS;
+  }
+  static void RunOfStore(uintptr_t number, void** arguments) {
+    const auto& bucket = *static_cast<const StoreBucketArgs*>(arguments[0]);
+    if (number == 0) sim::StoreDecode(bucket);
+    if (number == 1) sim::StoreEncode(bucket, *static_cast<uint32_t*>(arguments[1]));
+    if (number == 2) sim::StoreAdam(bucket, *static_cast<const StoreAdamArgs*>(arguments[1]));
+    if (number == 3) sim::StoreWiden(bucket, *static_cast<uint32_t*>(arguments[1]));
+    if (number == 4) sim::StoreLook(bucket);
   }
   static CUresult HostAlloc(void** out, size_t bytes, unsigned) {
     MutexLock lock(fake->mu_);

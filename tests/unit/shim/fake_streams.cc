@@ -77,6 +77,10 @@ struct FakeStreamCalls {
     MutexLock lock(fake->mu_);
     return fake->Begin("cuStreamSynchronize");
   }
+  static CUresult StreamIsCapturing(CUstream, CUstreamCaptureStatus* status) {
+    *status = CU_STREAM_CAPTURE_STATUS_NONE;
+    return CUDA_SUCCESS;
+  }
   static CUresult StreamQuery(CUstream) {
     MutexLock lock(fake->mu_);
     return fake->Begin("cuStreamQuery");
@@ -123,6 +127,7 @@ void FillStreamCalls(Driver& driver) {
   driver.stream_create = FakeStreamCalls::StreamCreate;
   driver.stream_destroy = FakeStreamCalls::StreamDestroy;
   driver.stream_synchronize = FakeStreamCalls::StreamSynchronize;
+  driver.stream_is_capturing = FakeStreamCalls::StreamIsCapturing;
   driver.stream_query = FakeStreamCalls::StreamQuery;
   driver.stream_wait_event = FakeStreamCalls::StreamWaitEvent;
   driver.event_create = FakeStreamCalls::EventCreate;

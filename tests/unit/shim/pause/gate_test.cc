@@ -352,6 +352,33 @@ TEST_CASE("no thread is ever inside while the gate is closed") {
   for (auto& t : threads) t.join();
 }
 
+TEST_CASE("work beside the application keeps a pause waiting, and waits until the gate opens") {
+  Gate::Init();
+  std::atomic<bool> closed{false};
+  std::atomic<int> passes{0};
+  Gate::EnterWhenOpen();
+  std::thread closer([&] { closed = Gate::Close(Late(), kNoCancel).ok(); });
+  REQUIRE(Comes([] { return Gate::IsClosed(); }));
+  CHECK_FALSE(closed);
+  Gate::Leave();
+  closer.join();
+  CHECK(closed);
+  std::thread beside([&] {
+    Gate::EnterWhenOpen();
+    ++passes;
+    Gate::Leave();
+  });
+  // A ticket is for the application's threads, and what fails for them waits here.
+  Gate::Nudge();
+  CHECK(Gate::Seal());
+  Gate::Settle(wire::GatedWork::kFail, wire::GatedAllocations::kPass);
+  CHECK(passes == 0);
+  CHECK(Gate::WaitingThreads() == 0);
+  Gate::Open();
+  beside.join();
+  CHECK(passes == 1);
+}
+
 TEST_CASE("slots of ended threads are used again") {
   for (int i = 0; i < 2000; ++i) {
     std::thread([] { Pass([] {}); }).join();
