@@ -49,4 +49,22 @@ struct Header {
 };
 static_assert(sizeof(Header) == 24);
 
+// The type of each message; said beside its struct.
+template <typename M>
+inline constexpr Type kTypeOf = Type{};
+
+template <typename M>
+constexpr Type TypeOf() {
+  static_assert(kTypeOf<M> != Type{}, "not a message");
+  return kTypeOf<M>;
+}
+
+// A zeroed message with its header filled.
+template <typename M>
+M Make(uint64_t op_id = 0) {
+  M message{};
+  message.header = {kMagic, TypeOf<M>(), sizeof(M), 0, op_id};
+  return message;
+}
+
 }  // namespace parkade::wire

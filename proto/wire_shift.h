@@ -25,5 +25,7 @@ struct Shift {
   uint32_t release_host;  // 1: to the disk, then give the host pool back, off the critical path
 };
 static_assert(std::is_trivially_copyable_v<Shift> && sizeof(Shift) == 40);
+template <>
+inline constexpr Type kTypeOf<Shift> = Type::kShift;
 
 }  // namespace parkade::wire
