@@ -135,16 +135,21 @@ static_assert(std::is_trivially_copyable_v<Prepare> && sizeof(Prepare) == 56);
 template <>
 inline constexpr Type kTypeOf<Prepare> = Type::kPrepare;
 
-// Lets one call through the closed gate, the one that has waited longest, for a peer whose
-// collective waits for it. After Prepare: drains again, and the Reply comes when all is shut, with
-// stats.let_through 1, or 0 when no call came within arrival_ns; errors as a failed Prepare. With
-// arrival_ns 0: only while a Prepare or LetThrough is under way, and the Reply comes at once.
+constexpr uint32_t kMostLetThrough = 64;  // calls by one LetThrough
+
+// Lets calls through the closed gate, those that have waited longest, for a peer whose collective
+// waits for them. After Prepare: drains again, and the Reply comes when all is shut, with
+// stats.let_through the calls that came, none where the first did not within arrival_ns; errors as
+// a failed Prepare. With arrival_ns 0: only while a Prepare or LetThrough is under way, lets one
+// through, and the Reply comes at once.
 struct LetThrough {
   Header header;
   uint64_t drain_timeout_ns;  // from receipt
   uint64_t arrival_ns;        // from receipt
+  uint32_t calls;             // 1..kMostLetThrough at most
+  uint32_t zero;
 };
-static_assert(std::is_trivially_copyable_v<LetThrough> && sizeof(LetThrough) == 40);
+static_assert(std::is_trivially_copyable_v<LetThrough> && sizeof(LetThrough) == 48);
 template <>
 inline constexpr Type kTypeOf<LetThrough> = Type::kLetThrough;
 

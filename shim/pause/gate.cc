@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <new>
+#include <algorithm>
 #include <vector>
 
 #include "common/futex.h"
@@ -23,6 +24,8 @@ namespace {
 // leaver's can be lost.
 constexpr uint64_t kLookAgainMs = 20;
 
+// A thread that launches one call after the other comes back to the gate within this.
+constexpr uint64_t kNextCallMs = 2;
 Mutex capture_mu;  // innermost
 CondVar capture_changed;
 bool captures_held GUARDED_BY(capture_mu) = false;
@@ -203,25 +206,33 @@ void Gate::Nudge() {
   }
 }
 
-Result<bool> Gate::LetOne(Deadline arrival_by, Deadline leave_by, const std::atomic<bool>& cancel) {
-  passed_at_close_ = passed_.load(std::memory_order_seq_cst);
-  state_.fetch_or(kYields, std::memory_order_seq_cst);
-  Nudge();
-  const auto came = [] {
-    return !IsClosed() || passed_.load(std::memory_order_seq_cst) != passed_at_close_;
-  };
+// Whether so many have got through since passed_at_close_, or the gate was opened for a capture.
+bool Gate::AwaitPassed(uint32_t count, Deadline by, const std::atomic<bool>& cancel) {
   for (;;) {
     const uint32_t seen = left_.load(std::memory_order_acquire);
-    if (came() || cancel.load(std::memory_order_acquire)) break;
-    if (arrival_by.Passed()) {
-      Nudge();  // for a capture that came since
-      break;
+    if (!IsClosed() || passed_.load(std::memory_order_seq_cst) - passed_at_close_ >= count) {
+      return true;
     }
-    FutexWait(left_, seen, NextLook(arrival_by));
+    if (cancel.load(std::memory_order_acquire) || by.Passed()) return false;
+    FutexWait(left_, seen, NextLook(by));
   }
-  if (Seal()) return false;
+}
+
+Result<uint32_t> Gate::LetSome(uint32_t calls, Deadline arrival_by, Deadline leave_by,
+                               const std::atomic<bool>& cancel) {
+  passed_at_close_ = passed_.load(std::memory_order_seq_cst);
+  state_.fetch_or(kYields, std::memory_order_seq_cst);
+  for (uint32_t count = 1; count <= calls && (count == 1 || IsClosed()); ++count) {
+    Nudge();
+    if (AwaitPassed(count, count == 1 ? arrival_by : Deadline::InMs(kNextCallMs), cancel)) continue;
+    if (count == 1 && arrival_by.Passed()) Nudge();  // for a capture that came since
+    break;
+  }
+  if (Seal()) return 0;
+  // None was counted where the gate was opened for a capture.
+  const uint32_t passed = std::max(1u, passed_.load(std::memory_order_seq_cst) - passed_at_close_);
   if (auto closed = Close(leave_by, cancel); !closed.ok()) return closed.error();
-  return true;
+  return passed;
 }
 
 void Gate::Settle(wire::GatedWork work, wire::GatedAllocations allocations) {

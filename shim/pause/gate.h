@@ -5,7 +5,7 @@
 // A thread at a closed gate sleeps on a futex, holds no lock, and can be ended by a signal.
 //
 // Open, then closed; from then on single calls may be let through, for peers that wait for them
-// (LetOne, Nudge), until it is sealed (Seal). Once nothing can refuse the pause any more, work may
+// (LetSome, Nudge), until it is sealed (Seal). Once nothing can refuse the pause any more, work may
 // fail or allocations pass instead of waiting (Settle).
 #pragma once
 
@@ -82,10 +82,11 @@ class Gate {
   // thread; blocks on nothing.
   static void Nudge();
 
-  // At a sealed gate: Nudge, and Close once the call has come. False, and sealed again, when none
-  // came until `arrival_by`. Errors and caller as Close.
-  static Result<bool> LetOne(Deadline arrival_by, Deadline leave_by,
-                             const std::atomic<bool>& cancel);
+  // At a sealed gate: Nudge, again for each call that comes, up to `calls` of them, and then Close.
+  // Ends early when the next one does not come soon. Returns how many came; none, and sealed again,
+  // when the first has not by `arrival_by`. Errors and caller as Close.
+  static Result<uint32_t> LetSome(uint32_t calls, Deadline arrival_by, Deadline leave_by,
+                                  const std::atomic<bool>& cancel);
 
   // The pause is in force: from now until Open frees pass, and as asked for, work that is or comes
   // here fails instead of waiting and allocations pass. While the gate is closed.
@@ -120,6 +121,7 @@ class Gate {
   static void LetCapturesBegin();
 
   static constexpr uint32_t kClosed = 1;
+  static bool AwaitPassed(uint32_t count, Deadline by, const std::atomic<bool>& cancel);
   static constexpr uint32_t kNoMembarrier = 2;  // the kernel refuses it: Enter fences for itself
   static constexpr uint32_t kTicket = 4;        // one call may pass, and takes this away
   static constexpr uint32_t kFreesPass = 8;

@@ -68,7 +68,9 @@ void Packets() {
   Packet("welcome", wire::Make<wire::Welcome>());
   Packet("refusal", wire::Make<wire::Refusal>());
   Packet("prepare", wire::Make<wire::Prepare>(9));
-  Packet("let_through", wire::Make<wire::LetThrough>(9));
+  auto let_through = wire::Make<wire::LetThrough>(9);
+  let_through.calls = wire::kMostLetThrough;
+  Packet("let_through", let_through);
   Packet("abort", wire::Make<wire::Abort>(9));
   auto resume = wire::Make<wire::Resume>(9);
   resume.gate_mode = uint32_t(wire::GateMode::kOpen);

@@ -226,12 +226,12 @@ bool FakeShim::Answer(uint64_t op_id, const Result<void>& result, bool already) 
 bool FakeShim::LookAtDrain() {
   FakeJob& job = *settings_.launches;
   Draining& d = *draining_;
-  if (d.wants_call && job.launches(settings_.launch_rank)) {
-    job.Launch(settings_.launch_rank, 1);
-    stats_.let_through = 1;
-    d.wants_call = false;
+  if (d.calls != 0 && job.launches(settings_.launch_rank)) {
+    job.Launch(settings_.launch_rank, d.calls);
+    stats_.let_through = d.calls;
+    d.calls = 0;
   }
-  const bool waits_for_call = d.wants_call && !d.arrival.Passed();
+  const bool waits_for_call = d.calls != 0 && !d.arrival.Passed();
   const uint64_t op_id = d.op_id;
   if (!waits_for_call && job.Drained(settings_.launch_rank)) {
     draining_.reset();
@@ -322,7 +322,7 @@ bool FakeShim::Work(wire::Packet& packet, Act act) {
     if (gate_mode_ != uint64_t(wire::GateMode::kClosed)) gate_mode_ = prepare.gate_mode;
     if (settings_.launches != nullptr) {
       SetState(ProcessState::kPreparing);
-      draining_ = {op_id, Deadline::InNs(prepare.drain_timeout_ns), Deadline::InMs(0), false};
+      draining_ = {op_id, Deadline::InNs(prepare.drain_timeout_ns), Deadline::InMs(0), 0};
       draining_act_ = act;
       return LookAtDrain();
     }
@@ -338,7 +338,7 @@ bool FakeShim::Work(wire::Packet& packet, Act act) {
       return answer({});
     }
     draining_ = {op_id, Deadline::InNs(let_through.drain_timeout_ns),
-                 Deadline::InNs(let_through.arrival_ns), true};
+                 Deadline::InNs(let_through.arrival_ns), let_through.calls};
     draining_act_ = act;
     return LookAtDrain();
   }

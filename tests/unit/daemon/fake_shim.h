@@ -99,7 +99,7 @@ class FakeShim {
     uint64_t op_id;
     Deadline by;
     Deadline arrival;  // LetThrough: no call came by then
-    bool wants_call;   // of it: none has come yet
+    uint32_t calls;    // of it, that have not come yet; 0: all have
   };
 
   // A Resume in turn that has no room for its bytes yet.

@@ -247,6 +247,7 @@ TEST_CASE("a call is let through while a Prepare waits for one that waits for it
   REQUIRE(channel.Send(PrepareFor(31), Late()).ok());
   REQUIRE(comes([] { return Gate::IsClosed(); }));
   std::thread peer([&] {
+  let.calls = 1;
     peer_came = Gate::Enter();
     Gate::Leave();
   });
