@@ -18,6 +18,7 @@ namespace parkade::daemon {
 namespace {
 
 constexpr std::string_view kGroups = "groups";
+constexpr uint64_t kMostQuantumSeconds = 86'400;
 constexpr char kDefaultFile[] = "/etc/parkade/parkaded.toml";
 
 absl::Status Bad(std::string_view what) {
@@ -189,6 +190,8 @@ absl::StatusOr<Config> LoadConfig(const Flags& flags, Environment environment) {
   Setting tmpfs{"scratch.allow_tmpfs", "PARKADED_ALLOW_TMPFS", flags.allow_tmpfs, true, {}, {}};
   Setting stripe{"scratch.stripe", "PARKADED_SCRATCH_STRIPE", flags.scratch_stripe, true, {}, {}};
 
+  Setting quantum{"turns.quantum", "PARKADED_TURN_QUANTUM", {}, false, {}, {}};
+
   // The network is opened by whoever may write the file, not by an environment that drifts in.
   Setting listen{"tcp.listen", nullptr, {}, false, {}, {}};
   Setting certificate{"tcp.certificate", nullptr, {}, false, {}, {}};
@@ -198,7 +201,7 @@ absl::StatusOr<Config> LoadConfig(const Flags& flags, Environment environment) {
   Setting* const tcp[] = {&listen, &certificate, &key, &client_ca, &clients};
 
   Sources sources(file, file_name, environment);
-  std::vector<Setting*> all{&runtime, &state, &log, &budget, &dirs, &tmpfs, &stripe};
+  std::vector<Setting*> all{&runtime, &state, &log, &budget, &dirs, &tmpfs, &stripe, &quantum};
   all.insert(all.end(), std::begin(tcp), std::end(tcp));
   for (Setting* s : all) {
     if (auto r = sources.Fill(*s); !r.ok()) return r;
@@ -221,6 +224,14 @@ absl::StatusOr<Config> LoadConfig(const Flags& flags, Environment environment) {
       return Bad(Cat("host.budget (", budget.source, "): ", bytes.error().what));
     }
     config.host_budget = *bytes;
+  }
+  if (!quantum.value.empty()) {
+    const auto seconds = ReadNumber<uint64_t>(quantum.text());
+    if (!seconds || *seconds == 0 || *seconds > kMostQuantumSeconds) {
+      return Bad(Cat("turns.quantum (", quantum.source, "): \"", quantum.text(),
+                     "\" is no number of whole seconds from 1 to ", kMostQuantumSeconds));
+    }
+    config.turn_quantum_ns = *seconds * 1'000'000'000;
   }
   config.scratch_dirs = dirs.value;
   config.allow_tmpfs = tmpfs.value;
@@ -249,6 +260,7 @@ absl::StatusOr<Config> LoadConfig(const Flags& flags, Environment environment) {
   describe(dirs, dirs.text());
   describe(tmpfs, tmpfs.text());
   describe(stripe, stripe.text());
+  describe(quantum, std::to_string(config.turn_quantum_ns / 1'000'000'000));
   for (const Group& group : config.groups) {
     config.described.push_back(Cat("groups.", group.name, " (", file_name, ")"));
   }

@@ -29,11 +29,12 @@ struct Config {
   // Base directories for backups that jobs may name, themselves or anything beneath them. The first
   // is used for those that name none. Empty: /scratch may be named, nothing is the default.
   std::vector<std::string> scratch_dirs;
-  std::vector<std::string> allow_tmpfs;     // of them, those that may be tmpfs
-  std::vector<std::string> scratch_stripe;  // of them, those that share the bytes of each backup
-  std::optional<TcpConfig> tcp;             // empty: no listener on the network
-  std::vector<Group> groups;                // for everybody
-  std::vector<std::string> described;       // "name=value (source)", one for each setting
+  std::vector<std::string> allow_tmpfs;      // of them, those that may be tmpfs
+  std::vector<std::string> scratch_stripe;   // of them, those that share the bytes of each backup
+  uint64_t turn_quantum_ns = 5'000'000'000;  // who has come in keeps its memory for that long
+  std::optional<TcpConfig> tcp;              // empty: no listener on the network
+  std::vector<Group> groups;                 // for everybody
+  std::vector<std::string> described;        // "name=value (source)", one for each setting
 };
 
 // What the command line said; empty: nothing.

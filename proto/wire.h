@@ -9,8 +9,10 @@
 //   daemon  -> shim     Room, without an answer, while a Resume in turn is under way
 //   shim    -> daemon   Want, when an allocation found no room; answered by Holders with its op_id
 //   shim    -> daemon   AskWarm, at any time
+//   shim    -> daemon   AskTurn, when what it waits for changes; NoTurn may come back
 //
-// Those between two shims are in wire_share.h, about backups in wire_verify.h and wire_shift.h.
+// Those between two shims are in wire_share.h, about backups in wire_verify.h and wire_shift.h,
+// about turns in wire_turn.h.
 //
 // Every message starts with a Header and has its type's exact size. The receiver copies the packet
 // and checks both (Channel::Receive), then reads enums through the Is...() functions; fields that
@@ -25,6 +27,7 @@
 #include "proto/wire_header.h"
 #include "proto/wire_share.h"
 #include "proto/wire_shift.h"
+#include "proto/wire_turn.h"
 #include "proto/wire_verify.h"
 
 namespace parkade::wire {
@@ -94,8 +97,10 @@ struct Hello {
   char wanted_scratch_base[256];
   uint32_t default_policy;       // Policy
   uint32_t scratch_base_yields;  // 1: only where the daemon's configuration names no base (SCRATCH)
+  uint32_t takes_turns;          // 1: it may be paused for others that do, and asks when it is used
+  uint32_t zero;
 };
-static_assert(std::is_trivially_copyable_v<Hello> && sizeof(Hello) == 760);
+static_assert(std::is_trivially_copyable_v<Hello> && sizeof(Hello) == 768);
 template <>
 inline constexpr Type kTypeOf<Hello> = Type::kHello;
 
@@ -366,6 +371,10 @@ constexpr size_t SizeOf(Type type) {
       return sizeof(SharePieces);
     case Type::kShareNote:
       return sizeof(ShareNote);
+    case Type::kAskTurn:
+      return sizeof(AskTurn);
+    case Type::kNoTurn:
+      return sizeof(NoTurn);
   }
   return 0;
 }

@@ -34,10 +34,12 @@ enum class Type : uint32_t {
   kVerify = 16,
   kWrongBlock = 17,
   kShift = 18,
+  kAskTurn = 19,
   kShareOpen = 20,
   kShareGrant = 21,
   kSharePieces = 22,
   kShareNote = 23,
+  kNoTurn = 24,
 };
 
 struct Header {

@@ -39,6 +39,7 @@ struct Runtime {
   Foreign foreign{driver, *ledger};
   Registrations registrations{*ledger};
   Wants wants;
+  TurnWaits turns{settings.takes_turns};
   ShareServer exports{driver, heap};
   Imports imports{driver, heap.implicit_wait()};
   HostPool pool{driver};
@@ -47,9 +48,10 @@ struct Runtime {
   Freezer freezer{driver, heap, *ledger, pool, drain, exports, imports, release};
   Operations operations{freezer, PauseHooks::Get(), driver, *ledger, settings.elision};
   OwnPauses own_pauses{heap, freezer, operations, *ledger};
-  Agent agent{settings, identity, *ledger, operations, wants};
+  Agent agent{settings, identity, *ledger, operations, wants, turns};
   Parts parts{driver, contexts, streams, heap,    foreign,      registrations,
-              wants,  exports,  imports, *ledger, settings.tag, settings.alloc_wait_ms};
+              wants,  exports,  imports, *ledger, settings.tag, settings.alloc_wait_ms,
+              turns};
 };
 
 // Innermost. Held while the parts are made, /proc read and the agent started: once in a process,
@@ -79,7 +81,9 @@ Result<Runtime*> Make(SymbolLookup lookup) {
   auto made = std::make_unique<Runtime>(driver, std::move(settings), *identity, std::move(*ledger));
   if (auto r = made->operations.Init(); !r.ok()) return r.error();
   if (auto r = made->wants.Init(); !r.ok()) return r.error();
+  if (auto r = made->turns.Init(); !r.ok()) return r.error();
   Gate::Init();
+  if (made->settings.takes_turns) Gate::SetKnock(made->turns.fd());
   if (auto r = made->agent.Start(); !r.ok()) return r.error();
   return made.release();
 }
@@ -155,6 +159,7 @@ void AbandonAfterFork() {
   runtime->own_pauses.AbandonAfterFork();
   PauseHooks::Get().ResetAfterFork();
   runtime->wants.AbandonAfterFork();
+  runtime->turns.AbandonAfterFork();
   ChildSockets::CloseAll();
   runtime->ledger->AbandonAfterFork();
   // Leaked: its locks may be held by threads that the child does not have.

@@ -2,12 +2,13 @@
 #include "shim/pause/gate.h"
 
 #include <linux/membarrier.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <new>
 #include <algorithm>
+#include <new>
 #include <vector>
 
 #include "common/futex.h"
@@ -23,9 +24,9 @@ namespace {
 // A closer looks again at least this often: a cancel raises no wake-up, and without membarrier a
 // leaver's can be lost.
 constexpr uint64_t kLookAgainMs = 20;
-
 // A thread that launches one call after the other comes back to the gate within this.
 constexpr uint64_t kNextCallMs = 2;
+
 Mutex capture_mu;  // innermost
 CondVar capture_changed;
 bool captures_held GUARDED_BY(capture_mu) = false;
@@ -58,6 +59,8 @@ constinit std::atomic<uint32_t> Gate::state_{0};
 constinit std::atomic<uint32_t> Gate::waiting_{0};
 constinit std::atomic<uint32_t> Gate::capturing_{0};
 constinit std::atomic<uint32_t> Gate::left_{0};
+constinit std::atomic<int> Gate::knock_fd_{-1};
+constinit std::atomic<bool> Gate::knocked_{false};
 constinit std::atomic<uint32_t> Gate::passed_{0};
 constinit uint32_t Gate::passed_at_close_ = 0;
 constinit Gate::Chunk Gate::first_chunk_{};
@@ -123,10 +126,17 @@ bool Gate::EnterSlow(Slot& slot, Call call) {
       return false;
     }
     waiting_.fetch_add(1, std::memory_order_relaxed);
+    Knock();
     FutexWait(state_, state, Deadline::Never());
     waiting_.fetch_sub(1, std::memory_order_relaxed);
     slot.inside.store(1, std::memory_order_seq_cst);
   }
+}
+
+void Gate::Knock() {
+  const int fd = knock_fd_.load(std::memory_order_relaxed);
+  if (fd < 0 || knocked_.exchange(true, std::memory_order_relaxed)) return;
+  eventfd_write(fd, 1);
 }
 
 void Gate::WakeCloser() {
@@ -244,6 +254,7 @@ void Gate::Settle(wire::GatedWork work, wire::GatedAllocations allocations) {
 }
 
 void Gate::Open() {
+  knocked_.store(false, std::memory_order_relaxed);
   state_.fetch_and(kNoMembarrier, std::memory_order_seq_cst);
   FutexWakeAll(state_);
   LetCapturesBegin();
@@ -306,6 +317,8 @@ void Gate::ResetAfterFork() {
   }
   state_.fetch_and(kNoMembarrier, std::memory_order_relaxed);
   waiting_.store(0, std::memory_order_relaxed);
+  knock_fd_.store(-1, std::memory_order_relaxed);
+  knocked_.store(false, std::memory_order_relaxed);
   for (Chunk* c = &first_chunk_; c != nullptr; c = c->next.load(std::memory_order_relaxed)) {
     for (Slot& slot : c->slots) {
       if (&slot == mine_) continue;

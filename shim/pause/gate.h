@@ -96,6 +96,10 @@ class Gate {
   static void Open();
   static bool IsClosed() { return (state_.load(std::memory_order_acquire) & kClosed) != 0; }
 
+  // Where a thread that has to wait at the gate says so, for an owner that is asleep: an eventfd,
+  // once for each time that the gate closes. Before the first Close.
+  static void SetKnock(int eventfd) { knock_fd_.store(eventfd, std::memory_order_relaxed); }
+
   // Threads that sleep at the gate now, those that wait to begin a capture included.
   static uint32_t WaitingThreads() { return waiting_.load(std::memory_order_relaxed); }
 
@@ -115,13 +119,14 @@ class Gate {
   static void ReleaseSlot(void* slot);
   static bool EnterSlow(Slot& slot, Call call);
   static void WakeCloser();
+  static void Knock();
   static std::optional<int32_t> ThreadInside();
+  static bool AwaitPassed(uint32_t count, Deadline by, const std::atomic<bool>& cancel);
   static Result<void> WaitUntilEmpty(Deadline by, const std::atomic<bool>& cancel);
   static Result<void> HoldCaptures(Deadline by, const std::atomic<bool>& cancel);
   static void LetCapturesBegin();
 
   static constexpr uint32_t kClosed = 1;
-  static bool AwaitPassed(uint32_t count, Deadline by, const std::atomic<bool>& cancel);
   static constexpr uint32_t kNoMembarrier = 2;  // the kernel refuses it: Enter fences for itself
   static constexpr uint32_t kTicket = 4;        // one call may pass, and takes this away
   static constexpr uint32_t kFreesPass = 8;
@@ -133,6 +138,8 @@ class Gate {
   static std::atomic<uint32_t> waiting_;
   static std::atomic<uint32_t> capturing_;  // how many are counted
   static std::atomic<uint32_t> left_;  // counts leavers and takers of a ticket; the closer's futex
+  static std::atomic<int> knock_fd_;   // -1: nobody wants to hear it
+  static std::atomic<bool> knocked_;   // since the gate closed
   static std::atomic<uint32_t> passed_;  // counts what has got through a closed gate
   static uint32_t passed_at_close_;      // the closer's
   static Chunk first_chunk_;

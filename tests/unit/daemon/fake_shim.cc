@@ -109,6 +109,7 @@ wire::Hello FakeShim::MakeHello() const {
   CopyText(hello.scratch, scratch_);
   CopyText(hello.wanted_scratch_base, settings_.wanted_scratch_base);
   hello.default_policy = uint32_t(settings_.default_policy);
+  hello.takes_turns = settings_.takes_turns ? 1 : 0;
   return hello;
 }
 
@@ -172,16 +173,6 @@ int FakeShim::Count(wire::Type type) const {
   const MutexLock lock(mu_);
   const auto at = counts_.find(type);
   return at == counts_.end() ? 0 : at->second;
-}
-
-wire::Commit FakeShim::last_commit() const {
-  const MutexLock lock(mu_);
-  return commit_;
-}
-
-wire::Prepare FakeShim::last_prepare() const {
-  const MutexLock lock(mu_);
-  return prepare_;
 }
 
 bool FakeShim::WaitFor(ProcessState wanted) const {
@@ -265,6 +256,11 @@ bool FakeShim::Handle(wire::Packet& packet) {
   const wire::Header header = packet.header();
   Act act = Act::kWork;
   if (wire::Warm warm; packet.Read(&warm)) warm_bytes_ = warm.host_bytes;
+  if (wire::NoTurn no; packet.Read(&no)) {
+    const MutexLock lock(mu_);
+    no_turn_ = no;
+    return true;
+  }
   if (!EndVerify()) return false;
   {
     const MutexLock lock(mu_);

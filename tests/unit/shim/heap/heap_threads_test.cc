@@ -133,8 +133,9 @@ TEST_CASE("of threads that free the same memory one succeeds") {
   }
 }
 
-// In each round every thread holds the memory and lets go of it once: what is written last counts. The
-// rounds are bounded by time, since each waits for the scheduler of a machine that may be loaded.
+// In each round every thread holds the memory and lets go of it once: what is written last counts.
+// The rounds are bounded by time, since each waits for the scheduler of a machine that may be
+// loaded.
 TEST_CASE("threads that hold memory and let go of it leave it pausable in the ledger") {
   constexpr int kHolders = 3, kHolds = 60'000, kEnd = kHolds + 1;
   const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
