@@ -42,6 +42,7 @@ Table MakeTable(const v1::ListProcessesResponse& response, bool wide) {
          {"POOL", "RETAINED", "REQUESTED", "FOREIGN", "ALLOCATIONS", "GATED", "UID"}) {
       table.AddColumn(name, Align::kRight);
     }
+    table.AddColumn("TURN");
     table.AddColumn("GPUS");
   }
   table.AddColumn("COMMAND");
@@ -64,6 +65,7 @@ Table MakeTable(const v1::ListProcessesResponse& response, bool wide) {
            {process.allocation_count(), process.gated_threads(), uint64_t(process.uid())}) {
         row.push_back(absl::StrCat(count));
       }
+      row.push_back(OrDash(TurnWord(process)));
       row.push_back(
           OrDash(absl::StrJoin(process.devices(), ",", [](std::string* out, const auto& device) {
             out->append(device.gpu_uuid());

@@ -20,6 +20,7 @@ namespace {
 
 struct RunOptions {
   bool no_park = false;
+  bool wake = false;
   std::string job, role, cell, rank, policy, scratch_dir;
 };
 
@@ -54,6 +55,7 @@ absl::Status CheckUsage(const RunOptions& options, const Context& context) {
   if (context.globals.output) return UsageError("-o has no effect: the output is the command's");
   if (context.globals.timeout) return UsageError("--timeout has no effect: no daemon is asked");
   if (!options.no_park) return absl::OkStatus();
+  if (options.wake) return UsageError("--no-park leaves Parkade out: --wake has no effect");
   for (const Variable& variable : kVariables) {
     if ((options.*variable.value).empty()) continue;
     return UsageError("--no-park leaves Parkade out: labels, policy and scratch have no effect");
@@ -98,6 +100,7 @@ void SetEnvironment(const RunOptions& options, const Globals& globals) {
     const std::string& value = options.*variable.value;
     if (!value.empty()) setenv(variable.name, value.c_str(), 1);
   }
+  if (options.wake) setenv("PARKADE_WAKE", "1", 1);
   if (!globals.runtime_dir_given) return;
   // The command may change its directory before it makes a context.
   std::error_code error;
@@ -159,6 +162,10 @@ void AddRun(CLI::App& app, Context& context) {
                    "Directory for bytes on disk (PARKADE_SCRATCH_DIR)")
       ->check(IsDirectoryName())
       ->type_name("DIR");
+  verb->add_flag(
+      "--wake", options->wake,
+      "Share GPUs in turns with other programs that do: this one is paused when they lack "
+      "memory and comes back when it is used (PARKADE_WAKE=1)");
   verb->callback([&context, options] {
     context.verb = [&context, options] { return Run(*options, context); };
   });

@@ -36,6 +36,7 @@ void PrintHead(const v1::Process& process, Terminal& terminal) {
   terminal.out << absl::StreamFormat("%-11s %s\n", "state",
                                      Paint(state.text, state.colour, terminal.colour));
   if (process.has_progress()) PrintFact(terminal, "moving", FormatProgress(process.progress()));
+  if (process.takes_turns()) PrintFact(terminal, "turns", TurnWord(process));
   PrintFact(terminal, "user", absl::StrCat(process.uid()));
   for (const auto& device : process.devices()) {
     PrintFact(terminal, absl::StrCat("GPU ", device.ordinal()).c_str(),

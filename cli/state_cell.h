@@ -27,4 +27,12 @@ inline Table::Cell StateCell(const v1::Process& process) {
   return {absl::StrCat(state, " (disconnected)"), Colour::kRed};
 }
 
+// Of one that takes turns: "out" for the turn of others, "asks" for memory that others have, both,
+// or "takes". Empty: it takes none.
+inline std::string TurnWord(const v1::Process& process) {
+  if (!process.takes_turns()) return "";
+  if (process.out_for_turn()) return process.asks_turn() ? "out, asks" : "out";
+  return process.asks_turn() ? "asks" : "takes";
+}
+
 }  // namespace parkade::cli

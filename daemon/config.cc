@@ -20,6 +20,7 @@ namespace parkade::daemon {
 namespace {
 
 constexpr std::string_view kGroups = "groups";
+constexpr uint64_t kMostQuantumSeconds = 86'400;
 constexpr char kDefaultFile[] = "/etc/parkade/parkaded.toml";
 
 absl::Status Bad(std::string_view what) {
@@ -137,9 +138,12 @@ absl::StatusOr<Config> LoadConfig(const Flags& flags, Environment environment) {
   Setting stripe{"scratch.stripe", "PARKADED_SCRATCH_STRIPE", flags.scratch_stripe, true};
   TcpSettings tcp;
 
+  Setting quantum{"turns.quantum", "PARKADED_TURN_QUANTUM", {}};
   Mistakes mistakes;
   SettingSources sources(*file, file_name, environment, mistakes);
-  for (Setting* s : {&runtime, &state, &log, &budget, &dirs, &tmpfs, &stripe}) sources.Fill(*s);
+  for (Setting* s : {&runtime, &state, &log, &budget, &dirs, &tmpfs, &stripe, &quantum}) {
+    sources.Fill(*s);
+  }
   for (Setting* s : tcp.all()) sources.Fill(*s);
   sources.RefuseUnknown(kGroups);
 
@@ -159,6 +163,16 @@ absl::StatusOr<Config> LoadConfig(const Flags& flags, Environment environment) {
       config.host_budget = *bytes;
     } else {
       mistakes.Add(budget.place, budget.name, bytes.error().what);
+    }
+  }
+  if (!quantum.value.empty()) {
+    const auto seconds = ReadNumber<uint64_t>(quantum.text());
+    if (!seconds || *seconds == 0 || *seconds > kMostQuantumSeconds) {
+      mistakes.Add(quantum.place, quantum.name,
+                   Cat("\"", quantum.text(), "\" is no number of whole seconds from 1 to ",
+                       kMostQuantumSeconds));
+    } else {
+      config.turn_quantum_ns = *seconds * 1'000'000'000;
     }
   }
   config.scratch_dirs = dirs.value;
@@ -182,6 +196,7 @@ absl::StatusOr<Config> LoadConfig(const Flags& flags, Environment environment) {
   describe(dirs, dirs.text());
   describe(tmpfs, tmpfs.text());
   describe(stripe, stripe.text());
+  describe(quantum, std::to_string(config.turn_quantum_ns / 1'000'000'000));
   for (const Group& group : config.groups) {
     config.described.push_back(Cat("groups.", group.name, " (", file_name, ")"));
   }

@@ -33,6 +33,7 @@ struct Config {
   std::vector<std::string> scratch_dirs;
   std::vector<std::string> allow_tmpfs;       // of them, those that may be tmpfs
   std::vector<std::string> scratch_stripe;    // of them, those that share the bytes of each backup
+  uint64_t turn_quantum_ns = 5'000'000'000;   // who has come in keeps its memory for that long
   std::optional<TcpConfig> tcp;               // empty: no listener on the network
   std::vector<Group> groups;                  // for everybody
   std::vector<std::string> described;         // "name=value (source)", one for each setting

@@ -203,8 +203,8 @@ void Journal::Note(const Event& event) {
   const std::string key = KeyOf(view.identity);
   if (event.kind == Event::Kind::kGone) return Forget(view.identity);
   if (!IsSettled(view.state)) return;
-  std::string body =
-      Pack(RememberedProcess{view.identity, view.introduction, view.state, view.deep});
+  std::string body = Pack(
+      RememberedProcess{view.identity, view.introduction, view.state, view.deep, view.for_turn});
   {
     const MutexLock lock(mu_);
     const auto known = processes_.find(key);

@@ -214,8 +214,10 @@ std::string Pack(const RememberedProcess& process) {
   to.Text(in.shim_version);
   to.Text(in.wanted_scratch_base);
   to.Number(in.scratch_base_yields ? 1 : 0);
+  to.Number(in.takes_turns ? 1 : 0);
   to.Number(uint64_t(in.default_policy));
   to.Number(uint64_t(process.state));
+  to.Number(process.for_turn ? 1 : 0);
   Put(to, process.deep);
   return to.Take();
 }
@@ -231,8 +233,10 @@ std::optional<RememberedProcess> UnpackProcess(std::string_view bytes) {
   in.shim_version = from.Text();
   in.wanted_scratch_base = from.Text();
   in.scratch_base_yields = from.Number() != 0;
+  in.takes_turns = from.Number() != 0;
   const uint64_t policy = from.Number();
   const uint64_t state = from.Number();
+  out.for_turn = from.Number() != 0;
   auto deep = GetDeepMark(from);
   const bool known =
       deep && policy <= UINT32_MAX && wire::IsPolicy(uint32_t(policy)) && IsState(state);

@@ -25,6 +25,7 @@ struct RememberedProcess {
   Introduction introduction;
   wire::ProcessState state = wire::ProcessState::kRunning;
   DeepMark deep = {};
+  bool for_turn = false;  // as in ProcessView
 };
 
 enum class OperationKind : uint64_t {

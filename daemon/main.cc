@@ -42,6 +42,7 @@
 #include "daemon/service_health.h"
 #include "daemon/service_listener.h"
 #include "daemon/service_tcp.h"
+#include "daemon/sharer.h"
 #include "daemon/shim_listener.h"
 #include "daemon/status.h"
 #include "daemon/supervisor.h"
@@ -151,6 +152,8 @@ int Run(const Flags& flags, Config config) {
       {registry, events, gpus, scratch, budget, account, journal, returning, reservations}, {});
   std::atomic<int> wants{0};  // being answered
   Warmer warmer(budget);
+  Operations operations(&journal);
+  Sharer sharer({registry, node, operations, account, reservations}, config.turn_quantum_ns);
   Reaper reaper([&] { scratch.SweepAll({}); });
   scratch.BeginTrials([&reaper](auto work) { reaper.Later(std::move(work)); });
 
@@ -161,38 +164,39 @@ int Run(const Flags& flags, Config config) {
   // Before anybody is served, so that none of them is claimed by others.
   for (auto& process : Revive(journal)) registry.Add(std::move(process));
   Recovery recovery({registry, events, node, journal, returning}, {});
-  ShimListener shims(std::move(*shim_socket), registry, events,
-                     {[&](Process& process, const std::string& path, Fd lock) {
-                        scratch.Adopt(process, path, std::move(lock));
-                      },
-                      [&](auto directory) { reaper.Bury(std::move(directory)); },
-                      [&](auto process) {
-                        if (process->scratch() == nullptr) return;
-                        reaper.Later([&, process] {
-                          // A transition that has it looks after its directory.
-                          if (const auto claim = registry.Take({process}); claim.ok()) {
-                            scratch.Forsake(*process);
-                          }
-                        });
-                      },
-                      [&](auto process, const wire::Want& want) {
-                        // Programs may live with failed allocations: not more at once than these.
-                        if (wants.fetch_add(1) >= 16) {
-                          wants.fetch_sub(1);
-                          return;
-                        }
-                        reaper.Later([&, process, want] {
-                          AnswerWant(*process, want, registry, gpus);
-                          wants.fetch_sub(1);
-                        });
-                      },
-                      [&](auto process, Bytes bytes) { warmer.Want(std::move(process), bytes); },
-                      [&](const Peer& peer, uint32_t version, const std::string& shim) {
-                        unmanaged.TurnedAway(peer, version, shim);
-                      }},
-                     {});
+  ShimListener shims(
+      std::move(*shim_socket), registry, events,
+      {[&](Process& process, const std::string& path, Fd lock) {
+         scratch.Adopt(process, path, std::move(lock));
+       },
+       [&](auto directory) { reaper.Bury(std::move(directory)); },
+       [&](auto process) {
+         if (process->scratch() == nullptr) return;
+         reaper.Later([&, process] {
+           // A transition that has it looks after its directory.
+           if (const auto claim = registry.Take({process}); claim.ok()) {
+             scratch.Forsake(*process);
+           }
+         });
+       },
+       [&](auto process, const wire::Want& want) {
+         // Programs may live with failed allocations: not more at once than these.
+         if (wants.fetch_add(1) >= 16) {
+           wants.fetch_sub(1);
+           return;
+         }
+         reaper.Later([&, process, want] {
+           AnswerWant(*process, want, registry, gpus);
+           wants.fetch_sub(1);
+         });
+       },
+       [&](auto process, Bytes bytes) { warmer.Want(std::move(process), bytes); },
+       [&](const Peer& peer, uint32_t version, const std::string& shim) {
+         unmanaged.TurnedAway(peer, version, shim);
+       },
+       [&](auto process, const wire::AskTurn& ask) { sharer.Asks(std::move(process), ask); }},
+      {});
 
-  Operations operations(&journal);
   WriteBehinds behinds(node, operations);
   behinds.GoOn(journal, registry);
   Groups groups(config.groups, &journal);
@@ -258,6 +262,7 @@ int Run(const Flags& flags, Config config) {
   shims.Stop();
   account.Close();
   recovery.Stop();
+  sharer.Stop();
   operations.Finish();
   events.Close();
   server->Shutdown(std::chrono::system_clock::now() + std::chrono::milliseconds(200));

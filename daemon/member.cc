@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "common/text.h"
 #include "daemon/host_memory.h"
 #include "daemon/selector.h"
 #include "daemon/status.h"
@@ -120,6 +121,33 @@ GpuAccount::ByGpu Lacking(const std::vector<Member>& members,
     for (const auto& [uuid, bytes] : mine) lacking[uuid] += bytes;
   }
   return lacking;
+}
+
+GpuAccount::ByGpu Leaving(const std::vector<Member>& members, const Policies& policies) {
+  GpuAccount::ByGpu leaving;
+  for (const Member& member : members) {
+    if (member.already) continue;
+    const auto ledger = member.process->Ledger();
+    if (!ledger.ok()) continue;
+    const auto own = member.process->View().introduction.default_policy;
+    std::vector<Bytes> kept(wire::kMaxDevices);
+    for (const wire::LedgerRecord& r : ledger->records) {
+      const bool stays =
+          wire::AllocationClass(r.allocation_class) == wire::AllocationClass::kHeld ||
+          policies.For(std::string(ReadText(r.tag)), own) == wire::Policy::kKeep;
+      const bool foreign =
+          wire::AllocationClass(r.allocation_class) == wire::AllocationClass::kForeign;
+      const bool there = wire::Place(r.place) == wire::Place::kGpu;
+      if (stays && there && !foreign) kept[size_t(r.device)] += r.bytes;
+    }
+    for (size_t i = 0; i < wire::kMaxDevices; ++i) {
+      const wire::LedgerDevice& device = ledger->header.devices[i];
+      const Bytes resident = std::min<Bytes>(device.resident_bytes, kMostClaimed);
+      if (device.used != 0 && resident > kept[i])
+        leaving[GpuUuid(device.uuid)] += resident - kept[i];
+    }
+  }
+  return leaving;
 }
 
 std::vector<int> PausedPids(const std::vector<Member>& members) {

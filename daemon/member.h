@@ -49,6 +49,10 @@ absl::StatusOr<std::vector<Demand>> DemandsOf(const std::vector<Member>& members
 GpuAccount::ByGpu Lacking(const std::vector<Member>& members,
                           const std::vector<std::string>& tags = {});
 
+// HBM that a pause of the members gives back, by GPU: what the heaps hold less what the ledgers say
+// stays.
+GpuAccount::ByGpu Leaving(const std::vector<Member>& members, const Policies& policies);
+
 // Of those that do not run.
 std::vector<int> PausedPids(const std::vector<Member>& members);
 

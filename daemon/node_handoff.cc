@@ -29,34 +29,6 @@ std::vector<std::string> NamesOf(const GpuAccount::ByGpu& bytes) {
   return uuids;
 }
 
-// HBM that a pause gives back, by GPU: what the heaps hold less what the ledgers say stays.
-GpuAccount::ByGpu Leaving(const std::vector<Member>& members, const Policies& policies) {
-  GpuAccount::ByGpu leaving;
-  for (const Member& member : members) {
-    if (member.already) continue;
-    const auto ledger = member.process->Ledger();
-    if (!ledger.ok()) continue;
-    const auto own = member.process->View().introduction.default_policy;
-    std::vector<Bytes> kept(wire::kMaxDevices);
-    for (const wire::LedgerRecord& r : ledger->records) {
-      const bool stays =
-          wire::AllocationClass(r.allocation_class) == wire::AllocationClass::kHeld ||
-          policies.For(std::string(ReadText(r.tag)), own) == wire::Policy::kKeep;
-      const bool foreign =
-          wire::AllocationClass(r.allocation_class) == wire::AllocationClass::kForeign;
-      const bool there = wire::Place(r.place) == wire::Place::kGpu;
-      if (stays && there && !foreign) kept[size_t(r.device)] += r.bytes;
-    }
-    for (size_t i = 0; i < wire::kMaxDevices; ++i) {
-      const wire::LedgerDevice& device = ledger->header.devices[i];
-      const Bytes resident = std::min<Bytes>(device.resident_bytes, kMostClaimed);
-      if (device.used != 0 && resident > kept[i])
-        leaving[GpuUuid(device.uuid)] += resident - kept[i];
-    }
-  }
-  return leaving;
-}
-
 // What both sides had on the GPUs of this outcome goes with it.
 void AddBounds(const std::vector<GpuChange>& bounds, Outcome& outcome) {
   for (GpuChange& gpu : outcome.gpus) {
@@ -127,6 +99,7 @@ absl::StatusOr<Outcomes> NodeState::Handoff(const Caller& caller, const HandoffO
 
   std::vector<Member> both = sides->out;
   both.insert(both.end(), sides->in.begin(), sides->in.end());
+  MarkTurn(sides->out, false);
   const Begun begun(to_.journal, OperationKind::kHandoff, both, course.origin());
   Movement movement(to_.gpus, all);
   std::vector<Scratch::Use> uses(sides->out.size());
@@ -144,6 +117,10 @@ absl::StatusOr<Outcomes> NodeState::Handoff(const Caller& caller, const HandoffO
     return ExplainShortage(named, Lacking(sides->in), to_.gpus);
   }
   movement.Look();
+  for (const Member& member : sides->in) {
+    if (!member.already) member.process->ComesIn();
+  }
+  TakeOver(sides->out);
   Outcomes outcomes;
   for (const Member& member : sides->out) {
     outcomes.push_back(movement.OutcomeOf(member, ProcessState::kPaused, course.arrived_ns()));

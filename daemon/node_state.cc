@@ -106,6 +106,7 @@ absl::StatusOr<Outcomes> NodeState::Pause(const Caller& caller, const PauseOrder
   // Its helpers open the driver while bytes move.
   std::optional<DeepPause> deep;
   if (order.deep) deep.emplace(DeepOf(members, DeepMark::State::kNone));
+  MarkTurn(members, order.for_turn);
   const Begun begun(to_.journal, OperationKind::kPause, members, course.origin());
   Movement movement(to_.gpus, claimed->processes);
   std::vector<Scratch::Use> uses(members.size());
@@ -124,6 +125,7 @@ absl::StatusOr<Outcomes> NodeState::Pause(const Caller& caller, const PauseOrder
     timeline.Ended("deep");
   }
   to_.account.Changed();
+  if (!order.for_turn) TakeOver(members);
   Outcomes outcomes;
   for (const Member& member : members) {
     outcomes.push_back(movement.OutcomeOf(member, ProcessState::kPaused, course.arrived_ns()));
@@ -133,6 +135,22 @@ absl::StatusOr<Outcomes> NodeState::Pause(const Caller& caller, const PauseOrder
   timeline.Ended("report");
   timeline.Log("pause");
   return outcomes;
+}
+
+void NodeState::MarkTurn(const std::vector<Member>& members, bool for_turn) {
+  for (const Member& member : members) {
+    if (member.was_out || member.process->View().for_turn == for_turn) continue;
+    member.process->SetForTurn(for_turn);
+    to_.events.Publish(Event::Kind::kState, *member.process);
+  }
+}
+
+void NodeState::TakeOver(const std::vector<Member>& members) {
+  for (const Member& member : members) {
+    if (!member.process->View().OutForTurn()) continue;
+    member.process->SetForTurn(false);
+    to_.events.Publish(Event::Kind::kState, *member.process);
+  }
 }
 
 absl::Status NodeState::Evict(std::vector<Member>& members, std::vector<Scratch::Use>& uses,
@@ -246,6 +264,8 @@ absl::StatusOr<Outcomes> NodeState::Resume(const Caller& caller, const ResumeOrd
   }
   timeline.Ended("restore");
   movement.Look();
+  for (const Member& member : moving) member.process->ComesIn();
+  TakeOver(moving);  // some tags may be out still
   Outcomes outcomes;
   for (const Member& member : members) {
     outcomes.push_back(movement.OutcomeOf(member, ProcessState::kRunning, course.arrived_ns()));

@@ -142,6 +142,11 @@ class NodeState {
   // Adds what it moves to `outcome`.
   absl::Status MoveOn(const std::shared_ptr<Process>& process, bool release_host, Course& course,
                       Outcome& outcome);
+  // Before a pause: what it is for, of those that it moves; also for the next daemon. After an
+  // order of somebody who decides about these processes: what is out stays so until it is resumed,
+  // whoever has paused it.
+  void MarkTurn(const std::vector<Member>& members, bool for_turn);
+  void TakeOver(const std::vector<Member>& members);
   // What becomes of the disk space that Provide has reserved, after the move or its undo.
   static void Settle(const std::vector<Member>& members, std::vector<Scratch::Use>& uses,
                      const absl::Status& moved);

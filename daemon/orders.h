@@ -50,6 +50,7 @@ struct PauseOrder {
   // Under write-behind: of the host memory that it leaves by; and what starts it for a caller when
   // all are paused, and returns the operation's id.
   bool release_host = false;
+  bool for_turn = false;  // of others: it ends when a process is used
   std::function<std::string(const std::string& caller, const BehindOrder& order)> begin_behind = {};
 };
 

@@ -127,6 +127,21 @@ bool Preparation::Take(const Answers& answers, uint64_t now_ns) {
   return good;
 }
 
+uint32_t Preparation::NextCalls() {
+  std::vector<bool> waiting;
+  for (const Turn& turn : turns_) waiting.push_back(turn.open);
+  if (calls_ == 0) {
+    calls_ = 1;
+  } else if (waiting == waited_) {
+    calls_ = std::min(calls_ * 2, wire::kMostLetThrough);
+  } else {
+    // Who was waited for is ahead now, and the others have as far to go at most.
+    calls_ = std::max(calls_ / 2, 1u);
+  }
+  waited_ = std::move(waiting);
+  return calls_;
+}
+
 uint64_t Preparation::LetThrough(uint64_t now_ns) {
   // Past the drain timeout no peer's call can help any more: the shims answer for themselves.
   if (now_ns >= drain_until_ns_) return over_ns_;
@@ -148,9 +163,11 @@ uint64_t Preparation::LetThrough(uint64_t now_ns) {
       if (turn.open) next_ns = std::min(next_ns, turn.overdue_ns);
     }
   }
+  uint32_t calls = 0;
   for (size_t i = 0; i < members_.size(); ++i) {
     Turn& turn = turns_[i];
     if (turn.open || members_[i].already) continue;
+    if (calls == 0) calls = NextCalls();  // before the first of them is open
     // Beyond the time in which it may find no call: else two that have nothing left to launch
     // would send each other on for ever.
     turn.open = true;
@@ -159,6 +176,7 @@ uint64_t Preparation::LetThrough(uint64_t now_ns) {
     auto let_through = wire::Make<wire::LetThrough>();
     let_through.drain_timeout_ns = drain_until_ns_ - now_ns;
     let_through.arrival_ns = kArrivalNs;
+    let_through.calls = calls;
     round_->Reopen(i);
     members_[i].process->Send(let_through, round_, i);
   }
@@ -183,6 +201,7 @@ void Preparation::Nudge(uint64_t now_ns) {
     turn.overdue_ns = now_ns + std::max(kNudgeNs, (now_ns - progress_ns_) / kNudgeShare);
     auto let_through = wire::Make<wire::LetThrough>();
     let_through.drain_timeout_ns = drain_until_ns_ - now_ns;
+    let_through.calls = 1;
     members_[i].process->Send(let_through, unheard, i);
   }
 }

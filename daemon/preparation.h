@@ -1,8 +1,9 @@
 // Preparation: closes the gates of a group and waits until all of it has drained.
 //
 // Ranks that are stopped inside a collective cannot drain while the launch of a peer is held at its
-// closed gate. So the ranks that have drained let calls through, one at a time each, until all
-// are drained at the same moment. Where they have none, or nobody has drained, the ranks wait for
+// closed gate. So the ranks that have drained let calls through, until all are drained at the same
+// moment: one each at first, then twice as many as long as the same ranks wait, half as many
+// whenever others do. Where they have none, or nobody has drained, the ranks wait for
 // each other in a circle, each inside another collective; then they let calls through while they
 // drain. Knows no undo; the transition has it.
 #pragma once
@@ -44,6 +45,8 @@ class Preparation {
   void Close();
   // Takes over what has been answered. False: one has failed.
   bool Take(const Answers& answers, uint64_t now_ns);
+  // How many calls who has drained is to let through now.
+  uint32_t NextCalls();
   // Sends LetThrough when somebody is overdue; returns when to look again.
   uint64_t LetThrough(uint64_t now_ns);
   // Whether no rank that has drained can be expected to let a call through soon.
@@ -62,6 +65,8 @@ class Preparation {
   std::vector<Turn> turns_;
   uint64_t progress_ns_ = 0;  // a member has drained with something new done
   uint64_t quiet_ns_ = 0;     // since when nobody has answered
+  uint32_t calls_ = 0;        // that a rank was last to let through; 0: none was yet
+  std::vector<bool> waited_;  // who was not drained then
   uint64_t settle_ns_;        // so long it must be quiet before calls are let through
 };
 

@@ -21,6 +21,7 @@ Introduction IntroductionOf(const wire::Hello& hello) {
   in.shim_version = Printable(ReadText(hello.shim_version));
   in.wanted_scratch_base = Printable(ReadText(hello.wanted_scratch_base));
   in.scratch_base_yields = hello.scratch_base_yields != 0;
+  in.takes_turns = hello.takes_turns != 0;
   // Discard is only ever for tags that a request names.
   const auto policy = wire::Policy(hello.default_policy);
   if (wire::IsPolicy(hello.default_policy) && policy != wire::Policy::kDiscard) {
@@ -61,7 +62,9 @@ void Process::AnswerAll(const std::map<uint64_t, Expected>& expected, bool ended
   for (const auto& [op_id, e] : expected) e.round->Give(e.slot, {Gone(ended), std::nullopt});
 }
 
-void Process::Remember(Introduction introduction, wire::ProcessState state, DeepMark deep) {
+void Process::Remember(Introduction introduction, wire::ProcessState state, DeepMark deep,
+                       bool for_turn) {
+  for_turn_.store(for_turn);
   const MutexLock lock(mu_);
   introduction_ = std::move(introduction);
   remembered_ = state;
@@ -195,7 +198,9 @@ void Process::Deliver(const wire::Channel* channel, const wire::WrongBlock& note
 }
 
 ProcessView Process::View() const {
-  ProcessView view{identity_, command_, {}, false, {}, wire::ProcessState::kRunning, {}, {}};
+  ProcessView view;
+  view.identity = identity_;
+  view.command = command_;
   std::shared_ptr<const Fd> ledger;
   {
     const MutexLock lock(mu_);
@@ -214,6 +219,8 @@ ProcessView Process::View() const {
   }
   // Its shim knows nothing of that.
   if (view.deep.state == DeepMark::State::kFailed) view.state = wire::ProcessState::kFailed;
+  view.asks_turn = asks_turn_.load();
+  view.for_turn = for_turn_.load();
   return view;
 }
 

@@ -37,6 +37,7 @@ struct Introduction {
   std::string shim_version;
   std::string wanted_scratch_base;
   bool scratch_base_yields = false;  // to one that the configuration names
+  bool takes_turns = false;          // see PARKADE_WAKE
   wire::Policy default_policy = wire::Policy::kHost;
 };
 Introduction IntroductionOf(const wire::Hello& hello);
@@ -47,11 +48,16 @@ struct ProcessView {
   std::string command;
   Introduction introduction;
   bool connected = false;
+  bool asks_turn = false;  // it waits for memory that others have
+  bool for_turn = false;   // its pause, or else its last or next one, is for others' turn
   std::string scratch_dir;
   // Of the ledger, or an event's; before the first ledger, what an earlier daemon knew.
   wire::ProcessState state = wire::ProcessState::kRunning;
   std::optional<wire::LedgerHeader> ledger;  // empty: unreadable
   DeepMark deep;                             // kFailed makes `state` so
+
+  // It comes back when it is used.
+  bool OutForTurn() const { return for_turn && IsOut(state); }
 };
 
 class Process {
@@ -65,7 +71,8 @@ class Process {
   FsUser user() const { return {identity_.uid, identity_.gid, GroupsOf(pid())}; }
 
   // Before its first connection: what an earlier daemon knew. No events, no ledger.
-  void Remember(Introduction introduction, wire::ProcessState state, DeepMark deep) EXCLUDES(mu_);
+  void Remember(Introduction introduction, wire::ProcessState state, DeepMark deep, bool for_turn)
+      EXCLUDES(mu_);
   // A connection has said a good Hello. It replaces the one before, whose unanswered messages are
   // answered with SHIM_DISCONNECTED.
   void Connect(Introduction introduction, std::shared_ptr<wire::Channel> channel,
@@ -121,6 +128,14 @@ class Process {
   void EndBehind() { behind_.store(0); }
   uint64_t behind() const { return behind_.load(); }
 
+  // Whether its next pause, or the one in force, is for the turn of others and ends when it is
+  // used. Whoever sets it has claimed the process.
+  void SetForTurn(bool for_turn) { for_turn_.store(for_turn); }
+  void SetAsksTurn(bool asks) { asks_turn_.store(asks); }
+  // Since when it has its memory, CLOCK_MONOTONIC.
+  void ComesIn() { came_in_ns_.store(MonotonicNs()); }
+  uint64_t came_in_ns() const { return came_in_ns_.load(); }
+
   // False when the process has ended: the directory is then the caller's to remove.
   [[nodiscard]] bool SetScratch(std::shared_ptr<ScratchDirectory> scratch) EXCLUDES(mu_);
   std::shared_ptr<ScratchDirectory> scratch() const EXCLUDES(mu_);
@@ -147,6 +162,8 @@ class Process {
   const Fd pidfd_;
   std::atomic<uint64_t> last_sent_ns_{0};
   std::atomic<uint64_t> behind_{0};
+  std::atomic<bool> for_turn_{false}, asks_turn_{false};
+  std::atomic<uint64_t> came_in_ns_{MonotonicNs()};
 
   mutable Mutex mu_;  // before Round's; nothing is sent or read while it is held
   Introduction introduction_ GUARDED_BY(mu_);

@@ -41,7 +41,7 @@ ProcessList Revive(Journal& journal) {
       continue;
     }
     alive.push_back(std::make_shared<Process>(known.identity, std::move(pidfd)));
-    alive.back()->Remember(known.introduction, known.state, known.deep);
+    alive.back()->Remember(known.introduction, known.state, known.deep, known.for_turn);
   }
   return alive;
 }

@@ -191,6 +191,9 @@ void Write(const ProcessView& in, v1::Process* out) {
   out->set_state(WriteState(in.state));
   out->set_connected(in.connected);
   out->set_deep(in.deep.state == DeepMark::State::kDeep);
+  out->set_takes_turns(in.introduction.takes_turns);
+  out->set_asks_turn(in.asks_turn);
+  out->set_out_for_turn(in.OutForTurn());
   out->set_scratch_dir(Printable(in.scratch_dir));
   out->set_shim_version(in.introduction.shim_version);
   if (!in.ledger) return;

@@ -200,6 +200,11 @@ bool ShimListener::Read(Connection& connection) {
     hooks_.asks_warm(connection.process, ask.host_bytes);
     return true;
   }
+  wire::AskTurn turn;
+  if (packet.Read(&turn)) {
+    if (hooks_.asks_turn) hooks_.asks_turn(connection.process, turn);
+    return true;
+  }
   wire::WrongBlock wrong;
   if (packet.Read(&wrong)) {
     connection.process->Deliver(connection.channel.get(), wrong);

@@ -45,6 +45,8 @@ class ShimListener {
     // A shim was turned away for the version of its wire; what it says of its own is made
     // printable. May read /proc.
     std::function<void(const Peer&, uint32_t version, const std::string& shim_version)> turned_away;
+    // A process that takes turns says what it waits for. Empty: nobody hears it.
+    std::function<void(std::shared_ptr<Process>, const wire::AskTurn&)> asks_turn = {};
   };
 
   // `registry` and `events` outlive it. What is in the registry already are processes of an earlier

@@ -9,8 +9,10 @@
 //   daemon  -> shim     Room, without an answer, while a Resume in turn is under way
 //   shim    -> daemon   Want, when an allocation found no room; answered by Holders with its op_id
 //   shim    -> daemon   AskWarm, at any time
+//   shim    -> daemon   AskTurn, when what it waits for changes; NoTurn may come back
 //
-// Those between two shims are in wire_share.h, about backups in wire_verify.h and wire_shift.h.
+// Those between two shims are in wire_share.h, about backups in wire_verify.h and wire_shift.h,
+// about turns in wire_turn.h.
 //
 // Every message starts with a Header and has its type's exact size. The receiver copies the packet
 // and checks both (Channel::Receive), then reads enums through the Is...() functions; fields that
@@ -25,6 +27,7 @@
 #include "proto/wire_header.h"
 #include "proto/wire_share.h"
 #include "proto/wire_shift.h"
+#include "proto/wire_turn.h"
 #include "proto/wire_verify.h"
 
 namespace parkade::wire {
@@ -94,8 +97,12 @@ struct Hello {
   char wanted_scratch_base[256];
   uint32_t default_policy;       // Policy
   uint32_t scratch_base_yields;  // 1: only where the daemon's configuration names no base (SCRATCH)
+  uint32_t takes_turns;          // 1: it may be paused for others that do, and asks when it is used
+  uint32_t zero;
 };
-static_assert(std::is_trivially_copyable_v<Hello> && sizeof(Hello) == 760);
+static_assert(std::is_trivially_copyable_v<Hello> && sizeof(Hello) == 768);
+template <>
+inline constexpr Type kTypeOf<Hello> = Type::kHello;
 
 struct Welcome {
   Header header;
@@ -103,6 +110,8 @@ struct Welcome {
   uint32_t oldest_accepted;
 };
 static_assert(std::is_trivially_copyable_v<Welcome> && sizeof(Welcome) == 32);
+template <>
+inline constexpr Type kTypeOf<Welcome> = Type::kWelcome;
 
 struct Refusal {
   Header header;
@@ -112,6 +121,8 @@ struct Refusal {
   char message[208];
 };
 static_assert(std::is_trivially_copyable_v<Refusal> && sizeof(Refusal) == 272);
+template <>
+inline constexpr Type kTypeOf<Refusal> = Type::kRefusal;
 
 // Close the gate and drain, also where bytes are out already and some are not. Nothing has moved
 // when its Reply comes: either kPrepared, or an error and everything as before, running or paused.
@@ -126,17 +137,26 @@ struct Prepare {
   uint32_t on_exported;        // OnExported
 };
 static_assert(std::is_trivially_copyable_v<Prepare> && sizeof(Prepare) == 56);
+template <>
+inline constexpr Type kTypeOf<Prepare> = Type::kPrepare;
 
-// Lets one call through the closed gate, the one that has waited longest, for a peer whose
-// collective waits for it. After Prepare: drains again, and the Reply comes when all is shut, with
-// stats.let_through 1, or 0 when no call came within arrival_ns; errors as a failed Prepare. With
-// arrival_ns 0: only while a Prepare or LetThrough is under way, and the Reply comes at once.
+constexpr uint32_t kMostLetThrough = 64;  // calls by one LetThrough
+
+// Lets calls through the closed gate, those that have waited longest, for a peer whose collective
+// waits for them. After Prepare: drains again, and the Reply comes when all is shut, with
+// stats.let_through the calls that came, none where the first did not within arrival_ns; errors as
+// a failed Prepare. With arrival_ns 0: only while a Prepare or LetThrough is under way, lets one
+// through, and the Reply comes at once.
 struct LetThrough {
   Header header;
   uint64_t drain_timeout_ns;  // from receipt
   uint64_t arrival_ns;        // from receipt
+  uint32_t calls;             // 1..kMostLetThrough at most
+  uint32_t zero;
 };
-static_assert(std::is_trivially_copyable_v<LetThrough> && sizeof(LetThrough) == 40);
+static_assert(std::is_trivially_copyable_v<LetThrough> && sizeof(LetThrough) == 48);
+template <>
+inline constexpr Type kTypeOf<LetThrough> = Type::kLetThrough;
 
 struct TagPolicy {
   char tag[32];     // NUL-padded
@@ -168,6 +188,8 @@ struct Commit {
   uint32_t zero;
 };
 static_assert(std::is_trivially_copyable_v<Commit> && sizeof(Commit) == 984);
+template <>
+inline constexpr Type kTypeOf<Commit> = Type::kCommit;
 
 // Before Commit: open the gate. During eviction: restore what was evicted, then open it; where the
 // process was paused before, it is so again, the gate as it was. During and after a Resume in turn:
@@ -177,6 +199,8 @@ struct Abort {
   Header header;
 };
 static_assert(sizeof(Abort) == 24);
+template <>
+inline constexpr Type kTypeOf<Abort> = Type::kAbort;
 
 // Brings bytes back: all that are out, those of some tags in their order, or those that the last
 // Commit has moved. All of them are back when its Reply comes, or none. With nothing left out the
@@ -197,6 +221,8 @@ struct Resume {
   char tags[kMaxTags][32];  // NUL-padded
 };
 static_assert(std::is_trivially_copyable_v<Resume> && sizeof(Resume) == 568);
+template <>
+inline constexpr Type kTypeOf<Resume> = Type::kResume;
 
 // How much of a device's HBM a Resume in turn may take in all; the last figure for each counts.
 // Before the first there is none.
@@ -207,12 +233,16 @@ struct Room {
   uint64_t bytes;
 };
 static_assert(std::is_trivially_copyable_v<Room> && sizeof(Room) == 40);
+template <>
+inline constexpr Type kTypeOf<Room> = Type::kRoom;
 
 // Give pinned host memory that holds no backup back to the system.
 struct ReleaseHost {
   Header header;
 };
 static_assert(sizeof(ReleaseHost) == 24);
+template <>
+inline constexpr Type kTypeOf<ReleaseHost> = Type::kReleaseHost;
 
 // The process would like to hold so much host memory before its first pause (PARKADE_PREWARM). No
 // Reply: a Warm may come, now or never.
@@ -221,6 +251,8 @@ struct AskWarm {
   uint64_t host_bytes;  // in all
 };
 static_assert(sizeof(AskWarm) == 32);
+template <>
+inline constexpr Type kTypeOf<AskWarm> = Type::kAskWarm;
 
 // Make host memory ready, beside the work of the application, until the pool holds so much. The
 // Reply comes then, or as soon as there is another request; stats.host_pool_bytes is what it holds.
@@ -229,6 +261,8 @@ struct Warm {
   uint64_t host_bytes;  // in all
 };
 static_assert(sizeof(Warm) == 32);
+template <>
+inline constexpr Type kTypeOf<Warm> = Type::kWarm;
 
 // Measured figures of one operation. Times are wall-clock nanoseconds of each phase; phases
 // overlap.
@@ -265,6 +299,8 @@ struct Reply {
   Stats stats;
 };
 static_assert(std::is_trivially_copyable_v<Reply> && sizeof(Reply) == 416);
+template <>
+inline constexpr Type kTypeOf<Reply> = Type::kReply;
 
 // An allocation found no room; who holds the memory? The op_id is the shim's number of the event.
 struct Want {
@@ -274,6 +310,8 @@ struct Want {
   uint64_t bytes;  // that were asked for
 };
 static_assert(std::is_trivially_copyable_v<Want> && sizeof(Want) == 40);
+template <>
+inline constexpr Type kTypeOf<Want> = Type::kWant;
 
 // Who holds the GPU's memory, and what moves there now: words for people, NUL-padded.
 struct Holders {
@@ -281,6 +319,8 @@ struct Holders {
   char text[256];
 };
 static_assert(std::is_trivially_copyable_v<Holders> && sizeof(Holders) == 280);
+template <>
+inline constexpr Type kTypeOf<Holders> = Type::kHolders;
 
 constexpr size_t kMaxMessage = sizeof(Commit);
 
@@ -331,70 +371,12 @@ constexpr size_t SizeOf(Type type) {
       return sizeof(SharePieces);
     case Type::kShareNote:
       return sizeof(ShareNote);
+    case Type::kAskTurn:
+      return sizeof(AskTurn);
+    case Type::kNoTurn:
+      return sizeof(NoTurn);
   }
   return 0;
-}
-
-// The type of each message.
-template <typename M>
-inline constexpr Type kTypeOf = Type{};
-template <>
-inline constexpr Type kTypeOf<Hello> = Type::kHello;
-template <>
-inline constexpr Type kTypeOf<Welcome> = Type::kWelcome;
-template <>
-inline constexpr Type kTypeOf<Refusal> = Type::kRefusal;
-template <>
-inline constexpr Type kTypeOf<Prepare> = Type::kPrepare;
-template <>
-inline constexpr Type kTypeOf<Commit> = Type::kCommit;
-template <>
-inline constexpr Type kTypeOf<Abort> = Type::kAbort;
-template <>
-inline constexpr Type kTypeOf<Resume> = Type::kResume;
-template <>
-inline constexpr Type kTypeOf<ReleaseHost> = Type::kReleaseHost;
-template <>
-inline constexpr Type kTypeOf<AskWarm> = Type::kAskWarm;
-template <>
-inline constexpr Type kTypeOf<Warm> = Type::kWarm;
-template <>
-inline constexpr Type kTypeOf<Verify> = Type::kVerify;
-template <>
-inline constexpr Type kTypeOf<WrongBlock> = Type::kWrongBlock;
-template <>
-inline constexpr Type kTypeOf<Shift> = Type::kShift;
-template <>
-inline constexpr Type kTypeOf<Reply> = Type::kReply;
-template <>
-inline constexpr Type kTypeOf<LetThrough> = Type::kLetThrough;
-template <>
-inline constexpr Type kTypeOf<Want> = Type::kWant;
-template <>
-inline constexpr Type kTypeOf<Holders> = Type::kHolders;
-template <>
-inline constexpr Type kTypeOf<Room> = Type::kRoom;
-template <>
-inline constexpr Type kTypeOf<ShareOpen> = Type::kShareOpen;
-template <>
-inline constexpr Type kTypeOf<ShareGrant> = Type::kShareGrant;
-template <>
-inline constexpr Type kTypeOf<SharePieces> = Type::kSharePieces;
-template <>
-inline constexpr Type kTypeOf<ShareNote> = Type::kShareNote;
-
-template <typename M>
-constexpr Type TypeOf() {
-  static_assert(kTypeOf<M> != Type{}, "not a message");
-  return kTypeOf<M>;
-}
-
-// A zeroed message with its header filled.
-template <typename M>
-M Make(uint64_t op_id = 0) {
-  M message{};
-  message.header = {kMagic, TypeOf<M>(), sizeof(M), 0, op_id};
-  return message;
 }
 
 }  // namespace parkade::wire

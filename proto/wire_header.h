@@ -34,10 +34,12 @@ enum class Type : uint32_t {
   kVerify = 16,
   kWrongBlock = 17,
   kShift = 18,
+  kAskTurn = 19,
   kShareOpen = 20,
   kShareGrant = 21,
   kSharePieces = 22,
   kShareNote = 23,
+  kNoTurn = 24,
 };
 
 struct Header {
@@ -48,5 +50,23 @@ struct Header {
   uint64_t op_id;  // chosen by the daemon, repeated in the Reply; 0 in Hello, Welcome, Refusal
 };
 static_assert(sizeof(Header) == 24);
+
+// The type of each message; said beside its struct.
+template <typename M>
+inline constexpr Type kTypeOf = Type{};
+
+template <typename M>
+constexpr Type TypeOf() {
+  static_assert(kTypeOf<M> != Type{}, "not a message");
+  return kTypeOf<M>;
+}
+
+// A zeroed message with its header filled.
+template <typename M>
+M Make(uint64_t op_id = 0) {
+  M message{};
+  message.header = {kMagic, TypeOf<M>(), sizeof(M), 0, op_id};
+  return message;
+}
 
 }  // namespace parkade::wire

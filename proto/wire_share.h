@@ -19,6 +19,8 @@ struct ShareOpen {
   uint64_t number;  // LedgerRecord::number
 };
 static_assert(sizeof(ShareOpen) == 48);
+template <>
+inline constexpr Type kTypeOf<ShareOpen> = Type::kShareOpen;
 
 // The answer, once the bytes are in HBM: a process that is paused answers when it has resumed.
 struct ShareGrant {
@@ -31,6 +33,8 @@ struct ShareGrant {
   unsigned char uuid[16];  // of the device
 };
 static_assert(sizeof(ShareGrant) == 72);
+template <>
+inline constexpr Type kTypeOf<ShareGrant> = Type::kShareGrant;
 
 constexpr size_t kMaxPieces = kMaxFiles;  // descriptors in one SharePieces
 
@@ -41,6 +45,8 @@ struct SharePieces {
   uint64_t bytes[kMaxPieces];
 };
 static_assert(sizeof(SharePieces) == 96);
+template <>
+inline constexpr Type kTypeOf<SharePieces> = Type::kSharePieces;
 
 // What importer and exporter tell each other around a pause of both, so that memory which is
 // mapped twice leaves HBM too.
@@ -60,5 +66,7 @@ struct ShareNote {
   uint32_t zero;
 };
 static_assert(sizeof(ShareNote) == 32);
+template <>
+inline constexpr Type kTypeOf<ShareNote> = Type::kShareNote;
 
 }  // namespace parkade::wire

@@ -28,5 +28,7 @@ struct Shift {
   char tags[kMaxTags][32];  // NUL-padded
 };
 static_assert(std::is_trivially_copyable_v<Shift> && sizeof(Shift) == 560);
+template <>
+inline constexpr Type kTypeOf<Shift> = Type::kShift;
 
 }  // namespace parkade::wire

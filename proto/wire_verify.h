@@ -21,6 +21,8 @@ struct Verify {
   uint32_t zero;
 };
 static_assert(sizeof(Verify) == 32);
+template <>
+inline constexpr Type kTypeOf<Verify> = Type::kVerify;
 
 struct WrongBlock {
   Header header;
@@ -33,5 +35,7 @@ struct WrongBlock {
   uint32_t missing;  // 1: the file is gone or too short; 0: the bytes are others
 };
 static_assert(std::is_trivially_copyable_v<WrongBlock> && sizeof(WrongBlock) == 64);
+template <>
+inline constexpr Type kTypeOf<WrongBlock> = Type::kWrongBlock;
 
 }  // namespace parkade::wire

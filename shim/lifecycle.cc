@@ -40,6 +40,7 @@ struct Runtime {
   Foreign foreign{driver, *ledger};
   Registrations registrations{*ledger};
   Wants wants;
+  TurnWaits turns{settings.takes_turns};
   ShareServer exports{driver, heap};
   Imports imports{driver, heap};
   HostPool pool{driver};
@@ -49,9 +50,10 @@ struct Runtime {
   Operations operations{freezer, PauseHooks::Get(), driver, *ledger, settings.elision};
   OwnPauses own_pauses{heap, freezer, operations, *ledger};
   StepEngine::Surroundings stores{driver, contexts, pool, *ledger};
-  Agent agent{settings, identity, *ledger, operations, wants};
+  Agent agent{settings, identity, *ledger, operations, wants, turns};
   Parts parts{driver, contexts, streams, heap,    foreign,      registrations,
-              wants,  exports,  imports, *ledger, settings.tag, settings.alloc_wait_ms};
+              wants,  exports,  imports, *ledger, settings.tag, settings.alloc_wait_ms,
+              turns};
 };
 
 // Innermost. Held while the parts are made, /proc read and the agent started: once in a process,
@@ -82,7 +84,9 @@ Result<Runtime*> Make(SymbolLookup lookup) {
   made->freezer.SetPoisons(made->settings.poisons);
   if (auto r = made->operations.Init(); !r.ok()) return r.error();
   if (auto r = made->wants.Init(); !r.ok()) return r.error();
+  if (auto r = made->turns.Init(); !r.ok()) return r.error();
   Gate::Init();
+  if (made->settings.takes_turns) Gate::SetKnock(made->turns.fd());
   if (auto r = made->agent.Start(); !r.ok()) return r.error();
   return made.release();
 }
@@ -161,6 +165,7 @@ void AbandonAfterFork() {
   PauseHooks::Get().ResetAfterFork();
   runtime->wants.AbandonAfterFork();
   Stores::AbandonAfterFork();
+  runtime->turns.AbandonAfterFork();
   ChildSockets::CloseAll();
   runtime->ledger->AbandonAfterFork();
   // Leaked: its locks may be held by threads that the child does not have.

@@ -16,6 +16,7 @@
 #include "shim/heap/heap.h"
 #include "shim/heap/ledger_writer.h"
 #include "shim/heap/registrations.h"
+#include "shim/heap/turn_waits.h"
 #include "shim/heap/wants.h"
 #include "shim/ipc/imports.h"
 #include "shim/ipc/share_server.h"
@@ -36,6 +37,7 @@ struct Parts {
   LedgerWriter& ledger;
   std::string_view own_tag;  // of memory that the application gives none
   uint64_t alloc_wait_ms;    // how long an allocation that finds no room waits for some
+  TurnWaits& turns;
 };
 
 namespace internal {

@@ -110,6 +110,9 @@ class Process:
     pinned_bytes: int
     events: tuple[str, ...]
     deep: bool
+    takes_turns: bool
+    asks_turn: bool
+    out_for_turn: bool
 
 
 @dataclass(frozen=True)

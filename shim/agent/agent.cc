@@ -6,6 +6,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <iterator>
 #include <memory>
 #include <span>
 
@@ -29,14 +30,16 @@ void Sleep(uint64_t ms) {
 }  // namespace
 
 Agent::Agent(const Settings& settings, const Identity& identity, LedgerWriter& ledger,
-             Operations& operations, Wants& wants, uint64_t prepared_lease_ns)
+             Operations& operations, Wants& wants, TurnWaits& turns, uint64_t prepared_lease_ns)
     : settings_(settings),
       identity_(identity),
       ledger_(ledger),
       operations_(operations),
       wants_(wants),
+      turns_(turns),
       prepared_lease_ns_(prepared_lease_ns),
-      prewarm_(settings.prewarm) {}
+      prewarm_(settings.prewarm),
+      asker_(turns) {}
 
 Result<void> Agent::Start() {
   auto thread = Thread::Start("parkade-agent", Work, this);
@@ -59,6 +62,7 @@ void Agent::Run() {
       retry_ms = kFirstRetryMs;
       socket_.store(channel->fd(), std::memory_order_relaxed);
       Serve(*channel);
+      asker_.Left();
       socket_.store(-1, std::memory_order_relaxed);
       operations_.Settle();
     } else if (channel.error().code != Code::kUnavailable) {
@@ -91,6 +95,7 @@ Result<wire::Channel> Agent::Join() {
   CopyText(hello.scratch, scratch.path);
   CopyText(hello.wanted_scratch_base, settings_.scratch_base);
   hello.scratch_base_yields = settings_.scratch_base_yields ? 1 : 0;
+  hello.takes_turns = settings_.takes_turns ? 1 : 0;
   const int fds[] = {ledger_.fd(), scratch.lock.get()};
   const std::span sent(fds, scratch.lock ? 2 : 1);
   const Deadline by = Deadline::InMs(kAnswerMs);
@@ -109,17 +114,22 @@ Result<wire::Channel> Agent::Join() {
                      wire::kVersion);
   }
   prewarm_.Forget();
+  asker_.Joined();
   return channel;
 }
 
 void Agent::Serve(wire::Channel& channel) {
   uint64_t prepared_since_ns = 0;  // 0: not prepared
   for (;;) {
-    pollfd polled[] = {
-        {channel.fd(), POLLIN, 0}, {operations_.replies_fd(), POLLIN, 0}, {wants_.fd(), POLLIN, 0}};
-    if (poll(polled, 3, kCounterMs) < 0 && errno != EINTR) return;
+    pollfd polled[] = {{channel.fd(), POLLIN, 0},
+                       {operations_.replies_fd(), POLLIN, 0},
+                       {wants_.fd(), POLLIN, 0},
+                       {turns_.fd(), POLLIN, 0}};
+    if (poll(polled, std::size(polled), kCounterMs) < 0 && errno != EINTR) return;
     RefreshCounters();
     if (!AskForMemory(channel).ok()) return;
+    if (polled[3].revents != 0) turns_.Empty();
+    if (!AskForTurn(channel).ok()) return;
     if (polled[1].revents != 0 && !SendReplies(channel).ok()) return;
     if (polled[2].revents != 0 && !SendWants(channel).ok()) return;
     if (ledger_.state() != wire::ProcessState::kPrepared) {
@@ -137,6 +147,11 @@ void Agent::Serve(wire::Channel& channel) {
     wire::Holders holders;
     if (packet->Read(&holders)) {
       ledger_.AddToEvent(header.op_id, ReadText(holders.text));
+      continue;
+    }
+    wire::NoTurn no;
+    if (packet->Read(&no)) {
+      TellRefusal(no);
       continue;
     }
     if (auto r = operations_.Queue(std::move(packet)); !r.ok()) {
@@ -175,6 +190,19 @@ Result<void> Agent::AskForMemory(wire::Channel& channel) {
   auto ask = wire::Make<wire::AskWarm>();
   ask.host_bytes = due;
   return channel.Send(ask, Deadline::InMs(kAnswerMs));
+}
+
+Result<void> Agent::AskForTurn(wire::Channel& channel) {
+  const bool at_gate = ledger_.state() == wire::ProcessState::kPaused && Gate::IsClosed() &&
+                       Gate::WaitingThreads() != 0;
+  const auto ask = asker_.Due(at_gate, MonotonicNs());
+  if (!ask) return {};
+  return channel.Send(*ask, Deadline::InMs(kAnswerMs));
+}
+
+void Agent::TellRefusal(const wire::NoTurn& no) {
+  if (!asker_.Refused(no, MonotonicNs())) return;
+  ledger_.AddEvent("no turn for an allocation without room: " + std::string(ReadText(no.message)));
 }
 
 void Agent::RefreshCounters() { ledger_.SetGatedThreads(Gate::WaitingThreads()); }

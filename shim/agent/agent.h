@@ -10,6 +10,7 @@
 #include "shim/agent/operations.h"
 #include "shim/agent/prewarm.h"
 #include "shim/agent/settings.h"
+#include "shim/agent/turn_asker.h"
 #include "shim/heap/ledger_writer.h"
 #include "shim/heap/wants.h"
 #include "shim/libc/thread.h"
@@ -24,7 +25,8 @@ class Agent {
 
   // All outlive it.
   Agent(const Settings& settings, const Identity& identity, LedgerWriter& ledger,
-        Operations& operations, Wants& wants, uint64_t prepared_lease_ns = kPreparedLeaseNs);
+        Operations& operations, Wants& wants, TurnWaits& turns,
+        uint64_t prepared_lease_ns = kPreparedLeaseNs);
 
   // Starts the thread, which runs as long as the process. Without a daemon it tries again, ten
   // times a second at first, then once a second.
@@ -43,6 +45,8 @@ class Agent {
   Result<void> SendReplies(wire::Channel& channel);
   Result<void> SendWants(wire::Channel& channel);
   Result<void> AskForMemory(wire::Channel& channel);
+  Result<void> AskForTurn(wire::Channel& channel);
+  void TellRefusal(const wire::NoTurn& no);
   void RefreshCounters();
 
   const Settings& settings_;
@@ -50,8 +54,10 @@ class Agent {
   LedgerWriter& ledger_;
   Operations& operations_;
   Wants& wants_;
+  TurnWaits& turns_;
   const uint64_t prepared_lease_ns_;
   Prewarm prewarm_;
+  TurnAsker asker_;
   std::atomic<int> socket_{-1};  // of the present connection, for AbandonAfterFork
   Thread thread_;
 };

@@ -275,8 +275,7 @@ wire::Reply Operations::Execute(wire::Packet& packet, std::vector<wire::WrongBlo
   if (packet.Read(&prepare)) {
     outcome = Prepare(prepare);
   } else if (packet.Read(&let)) {
-    outcome = freezer_.LetThrough(Deadline::InNs(let.drain_timeout_ns),
-                                  Deadline::InNs(std::min(let.arrival_ns, let.drain_timeout_ns)));
+    outcome = LetThrough(let);
   } else if (packet.Read(&commit)) {
     outcome = Commit(commit, packet);
   } else if (packet.header().type == wire::Type::kAbort) {
@@ -321,6 +320,14 @@ Freezer::Outcome Operations::Prepare(const wire::Prepare& prepare) {
       Deadline::InNs(prepare.drain_timeout_ns),
       {prepare.epoch, wire::GateMode(prepare.gate_mode), wire::GatedWork(prepare.gated_work),
        wire::GatedAllocations(prepare.gated_allocations), wire::OnExported(exported)});
+}
+
+Freezer::Outcome Operations::LetThrough(const wire::LetThrough& let) {
+  if (let.calls == 0 || let.calls > wire::kMostLetThrough) {
+    return {BadRequest("let through: calls out of range")};
+  }
+  return freezer_.LetThrough(let.calls, Deadline::InNs(let.drain_timeout_ns),
+                             Deadline::InNs(std::min(let.arrival_ns, let.drain_timeout_ns)));
 }
 
 Freezer::Outcome Operations::Resume(const wire::Resume& resume) {

@@ -96,6 +96,7 @@ class Operations {
   void Run(const Request& request, uint64_t connection);
   wire::Reply Execute(wire::Packet& packet, std::vector<wire::WrongBlock>* wrong);
   Freezer::Outcome Prepare(const wire::Prepare& prepare);
+  Freezer::Outcome LetThrough(const wire::LetThrough& let);
   Freezer::Outcome Commit(const wire::Commit& commit, wire::Packet& packet);
   Freezer::Outcome Resume(const wire::Resume& resume);
   Freezer::Outcome Shift(const wire::Shift& shift, std::vector<wire::WrongBlock>* wrong);

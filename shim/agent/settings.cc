@@ -215,6 +215,8 @@ Settings ReadSettings(const char* (*get)(const char*)) {
   s.tag = ReadTag(reader);
   s.elision = ReadElision(reader);
   s.alloc_wait_ms = ReadAllocWait(reader);
+  s.takes_turns =
+      ReadNamed(reader, "wake", "PARKADE_WAKE", {{"0", 0}, {"1", 1}}, "0 and 1 are known") != 0;
   s.prewarm = ReadPrewarm(reader);
   s.poisons = ReadPoison(reader);
   s.log_level = ReadLogLevel(reader);

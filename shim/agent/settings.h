@@ -21,8 +21,9 @@ struct Settings {
   bool scratch_base_yields = false;  // to the daemon's own: it comes from SCRATCH
   // How long an allocation that finds no room waits for some.
   uint64_t alloc_wait_ms = 0;
-  Bytes prewarm = 0;     // host memory to be ready before the first pause, or Prewarm::kAuto
-  bool poisons = false;  // what a pause discards comes back full of 0xCB
+  bool takes_turns = false;  // it may be paused for others that do, and asks when it is used
+  Bytes prewarm = 0;         // host memory to be ready before the first pause, or Prewarm::kAuto
+  bool poisons = false;      // what a pause discards comes back full of 0xCB
   LogLevel log_level = LogLevel::kWarning;  // of lines to the standard error
   // For `parkade show`: one line "name=value (source)" a setting, and one sentence for each value
   // that was refused; the default stands then.
@@ -32,9 +33,9 @@ struct Settings {
 
 // Reads PARKADE_RUNTIME_DIR, PARKADE_JOB, _ROLE, _CELL, _RANK, PARKADE_POLICY, PARKADE_ELISION,
 // PARKADE_TAG, PARKADE_SCRATCH_DIR, PARKADE_ALLOC_WAIT, PARKADE_PREWARM, PARKADE_POISON,
-// PARKADE_LOG; for labels also torchrun's, Slurm's and MPI's variables, for the scratch base also
-// SCRATCH. `get` is getenv in the shim: call on an application thread, inside a hooked call, since
-// getenv anywhere else races with the application's setenv.
+// PARKADE_WAKE, PARKADE_LOG; for labels also torchrun's, Slurm's and MPI's variables, for the
+// scratch base also SCRATCH. `get` is getenv in the shim: call on an application thread, inside a
+// hooked call, since getenv anywhere else races with the application's setenv.
 Settings ReadSettings(const char* (*get)(const char* name));
 
 // PARKADE=off: the shim does nothing in this process.

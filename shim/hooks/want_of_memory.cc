@@ -20,6 +20,8 @@ constexpr timespec kLookAgain{0, 20'000'000};
 // No more lines than these in the application's own log: a program may live with failed
 // allocations.
 constexpr uint64_t kMostLines = 4;
+// For its turn an allocation waits as long as that where PARKADE_ALLOC_WAIT says nothing.
+constexpr uint64_t kTurnWaitMs = 600'000;
 
 struct Memory {
   size_t free = 0;
@@ -33,9 +35,14 @@ Memory Ask(Parts& parts) {
   return memory;
 }
 
-void Note(Parts& parts, size_t bytes, const Memory& memory, uint64_t waited_ms) {
+CUdevice CurrentDevice(Parts& parts) {
   CUdevice device = 0;
   parts.driver.ctx_get_device(&device);
+  return device;
+}
+
+void Note(Parts& parts, size_t bytes, const Memory& memory, uint64_t waited_ms) {
+  const CUdevice device = CurrentDevice(parts);
   char text[200];
   const int n =
       snprintf(text, sizeof text,
@@ -58,8 +65,14 @@ CUresult WaitForMemory(Parts& parts, size_t bytes, CUresult (*again)(void* arg),
   uint64_t waited_ns = 0;
   Memory memory = Ask(parts);
   // What the whole GPU does not hold no pause makes room for.
-  const bool can_be = bytes <= memory.total;
-  while (can_be && waited_ns < parts.alloc_wait_ms * 1'000'000) {
+  if (bytes > memory.total) {
+    Note(parts, bytes, memory, 0);
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  const bool waits_anyway = parts.alloc_wait_ms != 0;
+  const uint64_t most_ns = (waits_anyway ? parts.alloc_wait_ms : kTurnWaitMs) * 1'000'000;
+  TurnWaits::Wait turn(parts.turns, CurrentDevice(parts), bytes);
+  while (waited_ns < most_ns && (waits_anyway || turn.goes_on())) {
     // The time at the gate, while its own process is paused, is no waiting for memory.
     const uint64_t start_ns = MonotonicNs();
     clock_nanosleep(CLOCK_MONOTONIC, 0, &kLookAgain, nullptr);
@@ -69,6 +82,7 @@ CUresult WaitForMemory(Parts& parts, size_t bytes, CUresult (*again)(void* arg),
     const CUresult r = again(arg);
     if (r != CUDA_ERROR_OUT_OF_MEMORY) return r;
     memory = Ask(parts);
+    turn.NotEnough(memory.free);
   }
   Note(parts, bytes, memory, waited_ns / 1'000'000);
   return CUDA_ERROR_OUT_OF_MEMORY;

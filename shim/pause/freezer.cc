@@ -154,7 +154,7 @@ Result<void> Freezer::Drained(Deadline by, Outcome* outcome) {
   return drained;
 }
 
-Freezer::Outcome Freezer::LetThrough(Deadline drain_by, Deadline arrival_by) {
+Freezer::Outcome Freezer::LetThrough(uint32_t calls, Deadline drain_by, Deadline arrival_by) {
   Outcome outcome;
   if (state_ != ProcessState::kPrepared) return Refuse("let a call through");
   if (HeldShut()) {
@@ -164,11 +164,11 @@ Freezer::Outcome Freezer::LetThrough(Deadline drain_by, Deadline arrival_by) {
     return outcome;
   }
   const uint64_t start_ns = MonotonicNs();
-  const Result<bool> passed = Gate::LetOne(arrival_by, drain_by, abort_requested_);
+  const Result<uint32_t> passed = Gate::LetSome(calls, arrival_by, drain_by, abort_requested_);
   if (!passed.ok()) {
     outcome.result = Unclosed(passed.error(), start_ns);
-  } else if (*passed) {
-    outcome.stats.let_through = 1;
+  } else if (*passed != 0) {
+    outcome.stats.let_through = *passed;
     outcome.result = Drained(drain_by, &outcome);
     if (outcome.result.ok() && !Gate::Seal()) outcome.result = Close(drain_by, &outcome);
   }

@@ -64,9 +64,9 @@ class Freezer {
   // opened by it. kPartlyMoved: FAILED_PRECONDITION (BUSY), resume first.
   Outcome Prepare(Deadline drain_by, const GateOrder& order);
 
-  // kPrepared -> kPrepared: lets one call through the gate, if one comes until `arrival_by`, and
-  // drains again; stats.let_through and pausable_bytes. On error as Prepare.
-  Outcome LetThrough(Deadline drain_by, Deadline arrival_by);
+  // kPrepared -> kPrepared: lets so many calls through the gate, if the first comes until
+  // `arrival_by`, and drains again; stats.let_through and pausable_bytes. On error as Prepare.
+  Outcome LetThrough(uint32_t calls, Deadline drain_by, Deadline arrival_by);
 
   // kPrepared -> kPaused, the gate as Prepare was asked; what was out before stays where it is, and
   // `already` when nothing else was to be done. On error every byte that this has moved is back and

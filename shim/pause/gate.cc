@@ -2,10 +2,12 @@
 #include "shim/pause/gate.h"
 
 #include <linux/membarrier.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <new>
 #include <vector>
 
@@ -22,6 +24,8 @@ namespace {
 // A closer looks again at least this often: a cancel raises no wake-up, and without membarrier a
 // leaver's can be lost.
 constexpr uint64_t kLookAgainMs = 20;
+// A thread that launches one call after the other comes back to the gate within this.
+constexpr uint64_t kNextCallMs = 2;
 
 Mutex capture_mu;  // innermost
 CondVar capture_changed;
@@ -56,6 +60,8 @@ constinit std::atomic<uint32_t> Gate::waiting_{0};
 constinit std::atomic<uint32_t> Gate::capturing_{0};
 constinit std::atomic<uint32_t> Gate::left_{0};
 constinit std::atomic<uint32_t> Gate::openings_{0};
+constinit std::atomic<int> Gate::knock_fd_{-1};
+constinit std::atomic<bool> Gate::knocked_{false};
 constinit std::atomic<uint32_t> Gate::passed_{0};
 constinit uint32_t Gate::passed_at_close_ = 0;
 constinit Gate::Chunk Gate::first_chunk_{};
@@ -121,6 +127,7 @@ bool Gate::EnterSlow(Slot& slot, Call call) {
       return false;
     }
     waiting_.fetch_add(1, std::memory_order_relaxed);
+    Knock();
     FutexWait(state_, state, Deadline::Never());
     waiting_.fetch_sub(1, std::memory_order_relaxed);
     slot.inside.store(1, std::memory_order_seq_cst);
@@ -140,6 +147,12 @@ void Gate::EnterWhenOpen() {
     WakeCloser();
     FutexWait(openings_, seen, Deadline::Never());
   }
+}
+
+void Gate::Knock() {
+  const int fd = knock_fd_.load(std::memory_order_relaxed);
+  if (fd < 0 || knocked_.exchange(true, std::memory_order_relaxed)) return;
+  eventfd_write(fd, 1);
 }
 
 void Gate::WakeCloser() {
@@ -225,25 +238,33 @@ void Gate::Nudge() {
   }
 }
 
-Result<bool> Gate::LetOne(Deadline arrival_by, Deadline leave_by, const std::atomic<bool>& cancel) {
-  passed_at_close_ = passed_.load(std::memory_order_seq_cst);
-  state_.fetch_or(kYields, std::memory_order_seq_cst);
-  Nudge();
-  const auto came = [] {
-    return !IsClosed() || passed_.load(std::memory_order_seq_cst) != passed_at_close_;
-  };
+// Whether so many have got through since passed_at_close_, or the gate was opened for a capture.
+bool Gate::AwaitPassed(uint32_t count, Deadline by, const std::atomic<bool>& cancel) {
   for (;;) {
     const uint32_t seen = left_.load(std::memory_order_acquire);
-    if (came() || cancel.load(std::memory_order_acquire)) break;
-    if (arrival_by.Passed()) {
-      Nudge();  // for a capture that came since
-      break;
+    if (!IsClosed() || passed_.load(std::memory_order_seq_cst) - passed_at_close_ >= count) {
+      return true;
     }
-    FutexWait(left_, seen, NextLook(arrival_by));
+    if (cancel.load(std::memory_order_acquire) || by.Passed()) return false;
+    FutexWait(left_, seen, NextLook(by));
   }
-  if (Seal()) return false;
+}
+
+Result<uint32_t> Gate::LetSome(uint32_t calls, Deadline arrival_by, Deadline leave_by,
+                               const std::atomic<bool>& cancel) {
+  passed_at_close_ = passed_.load(std::memory_order_seq_cst);
+  state_.fetch_or(kYields, std::memory_order_seq_cst);
+  for (uint32_t count = 1; count <= calls && (count == 1 || IsClosed()); ++count) {
+    Nudge();
+    if (AwaitPassed(count, count == 1 ? arrival_by : Deadline::InMs(kNextCallMs), cancel)) continue;
+    if (count == 1 && arrival_by.Passed()) Nudge();  // for a capture that came since
+    break;
+  }
+  if (Seal()) return 0;
+  // None was counted where the gate was opened for a capture.
+  const uint32_t passed = std::max(1u, passed_.load(std::memory_order_seq_cst) - passed_at_close_);
   if (auto closed = Close(leave_by, cancel); !closed.ok()) return closed.error();
-  return true;
+  return passed;
 }
 
 void Gate::Settle(wire::GatedWork work, wire::GatedAllocations allocations) {
@@ -255,6 +276,7 @@ void Gate::Settle(wire::GatedWork work, wire::GatedAllocations allocations) {
 }
 
 void Gate::Open() {
+  knocked_.store(false, std::memory_order_relaxed);
   state_.fetch_and(kNoMembarrier, std::memory_order_seq_cst);
   FutexWakeAll(state_);
   WakeSleepersBeside();
@@ -318,6 +340,8 @@ void Gate::ResetAfterFork() {
   }
   state_.fetch_and(kNoMembarrier, std::memory_order_relaxed);
   waiting_.store(0, std::memory_order_relaxed);
+  knock_fd_.store(-1, std::memory_order_relaxed);
+  knocked_.store(false, std::memory_order_relaxed);
   for (Chunk* c = &first_chunk_; c != nullptr; c = c->next.load(std::memory_order_relaxed)) {
     for (Slot& slot : c->slots) {
       if (&slot == mine_) continue;

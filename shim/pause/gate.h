@@ -5,7 +5,7 @@
 // A thread at a closed gate sleeps on a futex, holds no lock, and can be ended by a signal.
 //
 // Open, then closed; from then on single calls may be let through, for peers that wait for them
-// (LetOne, Nudge), until it is sealed (Seal). Once nothing can refuse the pause any more, work may
+// (LetSome, Nudge), until it is sealed (Seal). Once nothing can refuse the pause any more, work may
 // fail or allocations pass instead of waiting (Settle).
 #pragma once
 
@@ -86,10 +86,11 @@ class Gate {
   // thread; blocks on nothing.
   static void Nudge();
 
-  // At a sealed gate: Nudge, and Close once the call has come. False, and sealed again, when none
-  // came until `arrival_by`. Errors and caller as Close.
-  static Result<bool> LetOne(Deadline arrival_by, Deadline leave_by,
-                             const std::atomic<bool>& cancel);
+  // At a sealed gate: Nudge, again for each call that comes, up to `calls` of them, and then Close.
+  // Ends early when the next one does not come soon. Returns how many came; none, and sealed again,
+  // when the first has not by `arrival_by`. Errors and caller as Close.
+  static Result<uint32_t> LetSome(uint32_t calls, Deadline arrival_by, Deadline leave_by,
+                                  const std::atomic<bool>& cancel);
 
   // The pause is in force: from now until Open frees pass, and as asked for, work that is or comes
   // here fails instead of waiting and allocations pass. While the gate is closed.
@@ -98,6 +99,10 @@ class Gate {
   // Also lets captures begin again. Harmless when open.
   static void Open();
   static bool IsClosed() { return (state_.load(std::memory_order_acquire) & kClosed) != 0; }
+
+  // Where a thread that has to wait at the gate says so, for an owner that is asleep: an eventfd,
+  // once for each time that the gate closes. Before the first Close.
+  static void SetKnock(int eventfd) { knock_fd_.store(eventfd, std::memory_order_relaxed); }
 
   // Threads that sleep at the gate now, those that wait to begin a capture included.
   static uint32_t WaitingThreads() { return waiting_.load(std::memory_order_relaxed); }
@@ -119,7 +124,9 @@ class Gate {
   static bool EnterSlow(Slot& slot, Call call);
   static void WakeCloser();
   static void WakeSleepersBeside();
+  static void Knock();
   static std::optional<int32_t> ThreadInside();
+  static bool AwaitPassed(uint32_t count, Deadline by, const std::atomic<bool>& cancel);
   static Result<void> WaitUntilEmpty(Deadline by, const std::atomic<bool>& cancel);
   static Result<void> HoldCaptures(Deadline by, const std::atomic<bool>& cancel);
   static void LetCapturesBegin();
@@ -137,8 +144,10 @@ class Gate {
   static std::atomic<uint32_t> capturing_;  // how many are counted
   static std::atomic<uint32_t> left_;  // counts leavers and takers of a ticket; the closer's futex
   static std::atomic<uint32_t> openings_;  // counts them; the futex of EnterWhenOpen
-  static std::atomic<uint32_t> passed_;    // counts what has got through a closed gate
-  static uint32_t passed_at_close_;        // the closer's
+  static std::atomic<int> knock_fd_;   // -1: nobody wants to hear it
+  static std::atomic<bool> knocked_;   // since the gate closed
+  static std::atomic<uint32_t> passed_;  // counts what has got through a closed gate
+  static uint32_t passed_at_close_;      // the closer's
   static Chunk first_chunk_;
   static constinit thread_local Slot* mine_;
 };

@@ -99,13 +99,15 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   wire::Verify verify;
   wire::Shift shift;
   wire::WrongBlock wrong;
+  wire::AskTurn ask_turn;
+  wire::NoTurn no_turn;
   const int is_hello = ReadAs(packet, &hello), is_reply = ReadAs(packet, &reply);
   Must(is_hello + is_reply + ReadAs(packet, &welcome) + ReadAs(packet, &refusal) +
            ReadAs(packet, &prepare) + ReadAs(packet, &let_through) + ReadAs(packet, &commit) +
            ReadAs(packet, &abort_message) + ReadAs(packet, &resume) + ReadAs(packet, &release) +
            ReadAs(packet, &want) + ReadAs(packet, &holders) + ReadAs(packet, &warm) +
            ReadAs(packet, &ask_warm) + ReadAs(packet, &verify) + ReadAs(packet, &shift) +
-           ReadAs(packet, &wrong) <=
+           ReadAs(packet, &wrong) + ReadAs(packet, &ask_turn) + ReadAs(packet, &no_turn) <=
        1);
   if (is_hello) Introduce(hello);
   if (is_reply) Answer(reply);

@@ -69,7 +69,9 @@ void Packets() {
   Packet("welcome", wire::Make<wire::Welcome>());
   Packet("refusal", wire::Make<wire::Refusal>());
   Packet("prepare", wire::Make<wire::Prepare>(9));
-  Packet("let_through", wire::Make<wire::LetThrough>(9));
+  auto let_through = wire::Make<wire::LetThrough>(9);
+  let_through.calls = wire::kMostLetThrough;
+  Packet("let_through", let_through);
   Packet("abort", wire::Make<wire::Abort>(9));
   auto resume = wire::Make<wire::Resume>(9);
   resume.gate_mode = uint32_t(wire::GateMode::kOpen);
@@ -80,6 +82,11 @@ void Packets() {
   Packet("holders", wire::Make<wire::Holders>(9));
   Packet("warm", wire::Make<wire::Warm>(9));
   Packet("ask_warm", wire::Make<wire::AskWarm>());
+  auto ask_turn = wire::Make<wire::AskTurn>(9);
+  ask_turn.work = 1;
+  ask_turn.bytes[0] = 80'000'000'000;
+  Packet("ask_turn", ask_turn);
+  Packet("no_turn", wire::Make<wire::NoTurn>(9));
   Packet("verify", wire::Make<wire::Verify>(9));
   Packet("shift", wire::Make<wire::Shift>(9));
   Packet("wrong_block", wire::Make<wire::WrongBlock>(9));

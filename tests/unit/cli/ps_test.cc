@@ -46,7 +46,7 @@ TEST_CASE("ps -o json has stable keys and sizes as numbers") {
     "processes": [{
       "pid": 4711, "start_ticks": 77, "uid": 1000, "command": "python train.py",
       "job": "rl", "role": "actor", "cell": "", "rank": 3, "state": "running", "connected": true,
-      "deep": false,
+      "deep": false, "takes_turns": false, "asks_turn": false, "out_for_turn": false,
       "devices": [{"gpu_uuid": "GPU-aaaa", "ordinal": 0, "resident_bytes": 8589934592,
                    "requested_bytes": 7516192768, "foreign_bytes": 650117120, "foreign": []}],
       "host_backup_bytes": 2147483648, "disk_backup_bytes": 3145728, "host_pool_bytes": 4294967296,
@@ -62,6 +62,23 @@ TEST_CASE("ps says of a paused process that it is deep") {
   *daemon.list_answer.add_processes() = MakeProcess(4711, v1::PROCESS_STATE_PAUSED);
   daemon.list_answer.mutable_processes(0)->set_deep(true);
   CHECK(RunCli({"ps", daemon.flag()}).out.find("paused deep") != std::string::npos);
+}
+
+TEST_CASE("ps -o wide says of those that take turns who is out and who asks") {
+  FakeControl daemon;
+  for (const int32_t pid : {1, 2, 3, 4}) {
+    *daemon.list_answer.add_processes() = MakeProcess(pid, v1::PROCESS_STATE_PAUSED);
+    daemon.list_answer.mutable_processes(pid - 1)->set_takes_turns(pid != 1);
+    daemon.list_answer.mutable_processes(pid - 1)->set_out_for_turn(pid >= 3);
+  }
+  daemon.list_answer.mutable_processes(3)->set_asks_turn(true);
+  const std::string out = RunCli({"ps", daemon.flag(), "-o", "wide"}).out;
+  CHECK(out.find("TURN") != std::string::npos);
+  const size_t takes = out.find(" takes "), leaves = out.find(" out "),
+               asks = out.find(" out, asks ");
+  CHECK(takes < leaves);
+  CHECK(leaves < asks);
+  CHECK(asks != std::string::npos);
 }
 
 TEST_CASE("a process without a rank has none in JSON, not zero") {

@@ -89,6 +89,10 @@ TEST_CASE("labels and settings are handed to the command") {
   CHECK(o.out == "rl actor c0 3 auto /scratch/x /run/other\n");
 }
 
+TEST_CASE("--wake lets the command take turns") {
+  CHECK(RunScript({"--wake"}, "echo $PARKADE_WAKE").out == "1\n");
+}
+
 TEST_CASE("what is not given is not set") {
   const Outcome o = RunScript({}, "env | grep -c ^PARKADE_ ; echo ${PARKADE-unset}");
   CHECK(o.out == "1\nunset\n");  // PARKADE_LIBRARY, from this test
@@ -157,6 +161,7 @@ TEST_CASE("run refuses what would have no effect") {
     CHECK(Has(o.err, why));
   };
   refused({"--no-park", "--job", "x"}, "no effect");
+  refused({"--no-park", "--wake"}, "no effect");
   refused({"-o", "json"}, "-o has no effect");
   refused({"--timeout", "5s"}, "--timeout has no effect");
   refused({"--rank", "-1"}, "no rank");

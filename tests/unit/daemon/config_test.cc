@@ -51,6 +51,17 @@ TEST_CASE("without any source the defaults hold and say so") {
   CHECK(Shows(*config, "daemon.log_level=info (default)"));
 }
 
+TEST_CASE("the quantum of turns is whole seconds") {
+  CHECK(Load()->turn_quantum_ns == 5'000'000'000);
+  const auto config = Load({}, "[turns]\nquantum = '20'\n");
+  REQUIRE(config.ok());
+  CHECK(config->turn_quantum_ns == 20'000'000'000);
+  for (const char* bad : {"0", "86401", "-1", "5s", "1.5"}) {
+    CHECK(Refusal(std::string("[turns]\nquantum = '") + bad + "'\n").find("turns.quantum") !=
+          std::string::npos);
+  }
+}
+
 TEST_CASE("a flag comes before the environment, that before the file") {
   environment = {{"PARKADE_RUNTIME_DIR", "/env"}, {"PARKADED_HOST_BUDGET", "2G"}};
   Flags flags;

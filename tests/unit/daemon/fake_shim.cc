@@ -109,6 +109,7 @@ wire::Hello FakeShim::MakeHello() const {
   CopyText(hello.scratch, scratch_);
   CopyText(hello.wanted_scratch_base, settings_.wanted_scratch_base);
   hello.default_policy = uint32_t(settings_.default_policy);
+  hello.takes_turns = settings_.takes_turns ? 1 : 0;
   return hello;
 }
 
@@ -174,16 +175,6 @@ int FakeShim::Count(wire::Type type) const {
   return at == counts_.end() ? 0 : at->second;
 }
 
-wire::Commit FakeShim::last_commit() const {
-  const MutexLock lock(mu_);
-  return commit_;
-}
-
-wire::Prepare FakeShim::last_prepare() const {
-  const MutexLock lock(mu_);
-  return prepare_;
-}
-
 bool FakeShim::WaitFor(ProcessState wanted) const {
   for (const Deadline by = Deadline::InMs(5000); !by.Passed(); sched_yield()) {
     if (state() == wanted) return true;
@@ -226,12 +217,12 @@ bool FakeShim::Answer(uint64_t op_id, const Result<void>& result, bool already) 
 bool FakeShim::LookAtDrain() {
   FakeJob& job = *settings_.launches;
   Draining& d = *draining_;
-  if (d.wants_call && job.launches(settings_.launch_rank)) {
-    job.Launch(settings_.launch_rank, 1);
-    stats_.let_through = 1;
-    d.wants_call = false;
+  if (d.calls != 0 && job.launches(settings_.launch_rank)) {
+    job.Launch(settings_.launch_rank, d.calls);
+    stats_.let_through = d.calls;
+    d.calls = 0;
   }
-  const bool waits_for_call = d.wants_call && !d.arrival.Passed();
+  const bool waits_for_call = d.calls != 0 && !d.arrival.Passed();
   const uint64_t op_id = d.op_id;
   if (!waits_for_call && job.Drained(settings_.launch_rank)) {
     draining_.reset();
@@ -265,6 +256,11 @@ bool FakeShim::Handle(wire::Packet& packet) {
   const wire::Header header = packet.header();
   Act act = Act::kWork;
   if (wire::Warm warm; packet.Read(&warm)) warm_bytes_ = warm.host_bytes;
+  if (wire::NoTurn no; packet.Read(&no)) {
+    const MutexLock lock(mu_);
+    no_turn_ = no;
+    return true;
+  }
   if (!EndVerify()) return false;
   {
     const MutexLock lock(mu_);
@@ -322,7 +318,7 @@ bool FakeShim::Work(wire::Packet& packet, Act act) {
     if (gate_mode_ != uint64_t(wire::GateMode::kClosed)) gate_mode_ = prepare.gate_mode;
     if (settings_.launches != nullptr) {
       SetState(ProcessState::kPreparing);
-      draining_ = {op_id, Deadline::InNs(prepare.drain_timeout_ns), Deadline::InMs(0), false};
+      draining_ = {op_id, Deadline::InNs(prepare.drain_timeout_ns), Deadline::InMs(0), 0};
       draining_act_ = act;
       return LookAtDrain();
     }
@@ -338,7 +334,7 @@ bool FakeShim::Work(wire::Packet& packet, Act act) {
       return answer({});
     }
     draining_ = {op_id, Deadline::InNs(let_through.drain_timeout_ns),
-                 Deadline::InNs(let_through.arrival_ns), true};
+                 Deadline::InNs(let_through.arrival_ns), let_through.calls};
     draining_act_ = act;
     return LookAtDrain();
   }

@@ -40,6 +40,7 @@ struct FakeShimSettings {
   int32_t rank = -1;
   std::string wanted_scratch_base = {};
   wire::Policy default_policy = wire::Policy::kHost;
+  bool takes_turns = false;
   FakeJob* launches = nullptr;  // null: nothing that takes time
   size_t launch_rank = 0;       // its own in there
 };
@@ -54,6 +55,7 @@ class FakeShim {
   wire::Hello MakeHello() const;
   int ledger() const { return ledger_.get(); }
   int32_t rank() const { return settings_.rank; }
+  bool takes_turns() const { return settings_.takes_turns; }
 
   // Connects to the daemon's socket, says Hello, waits for its Welcome, and serves.
   Result<void> Connect(const std::string& path);
@@ -87,6 +89,8 @@ class FakeShim {
   wire::Commit last_commit() const EXCLUDES(mu_);
   wire::Shift last_shift() const EXCLUDES(mu_);
   wire::Prepare last_prepare() const EXCLUDES(mu_);
+  // The last NoTurn that has come.
+  std::optional<wire::NoTurn> no_turn() const EXCLUDES(mu_);
   // What the daemon has allowed a Resume in turn last.
   Bytes room() const { return room_; }
   // What its ledger says has come, or gone, in the transition under way.
@@ -99,7 +103,7 @@ class FakeShim {
     uint64_t op_id;
     Deadline by;
     Deadline arrival;  // LetThrough: no call came by then
-    bool wants_call;   // of it: none has come yet
+    uint32_t calls;    // of it, that have not come yet; 0: all have
   };
 
   // A Resume in turn that has no room for its bytes yet.
@@ -170,6 +174,7 @@ class FakeShim {
   wire::Commit commit_ GUARDED_BY(mu_){};
   wire::Shift shift_ GUARDED_BY(mu_){};
   wire::Prepare prepare_ GUARDED_BY(mu_){};
+  std::optional<wire::NoTurn> no_turn_ GUARDED_BY(mu_);
   std::thread thread_;
 };
 

@@ -198,4 +198,19 @@ bool FakeShim::EndVerify() {
                 MakeError(Code::kCancelled, "CANCELLED", "something else is to be done"));
 }
 
+wire::Commit FakeShim::last_commit() const {
+  const MutexLock lock(mu_);
+  return commit_;
+}
+
+wire::Prepare FakeShim::last_prepare() const {
+  const MutexLock lock(mu_);
+  return prepare_;
+}
+
+std::optional<wire::NoTurn> FakeShim::no_turn() const {
+  const MutexLock lock(mu_);
+  return no_turn_;
+}
+
 }  // namespace parkade::testing

@@ -66,6 +66,22 @@ TEST_CASE("the peer of a rank inside a collective is let through, and then all h
   CHECK(group.AllAre(ProcessState::kPaused));
 }
 
+TEST_CASE("a rank that is far behind is let through more and more calls at a time") {
+  FakeJob::Program behind(500, kOwn);
+  behind.push_back(0);
+  FakeJob job({{0}, behind}, {{0, {0, 1}}});
+  job.Launch(0, 1);
+  WiredGroup group(kLimits, 2, &job);
+  auto transition = group.Begin();
+  REQUIRE(transition.Prepare(Within(20'000)).ok());
+  CHECK(group.AllAre(ProcessState::kPrepared));
+  CHECK(job.Drained(0));
+  CHECK(job.Drained(1));
+  CHECK(job.launched(1) >= 501);
+  // 1, 2, 4, ... 64, and 64 again: 14 turns; a busy machine adds some.
+  CHECK(group.shim(1).Count(Type::kLetThrough) < 50);
+}
+
 TEST_CASE("ranks that wait for each other in a circle let calls through while they drain") {
   // Each is inside a collective on a stream of its own, and the other's launch comes next.
   FakeJob job({{0, kOwn, 1}, {1, kOwn, 0}}, {{0, {0, 1}}, {1, {0, 1}}}, FakeJob::Streams::kOneEach);

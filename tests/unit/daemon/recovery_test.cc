@@ -51,3 +51,15 @@ TEST_CASE("a process that lives and does not come back is let go in the end") {
   // Nor does the next daemon wait for it again.
   CHECK(Journal(dir.path(), BootId()).found().interrupted.empty());
 }
+
+TEST_CASE("who takes turns, and whose pause is for one, is remembered") {
+  RememberedProcess process;
+  process.introduction.takes_turns = true;
+  process.state = wire::ProcessState::kPaused;
+  process.for_turn = true;
+  const auto found = UnpackProcess(Pack(process));
+  REQUIRE(found);
+  CHECK(found->introduction.takes_turns);
+  CHECK(found->for_turn);
+  CHECK_FALSE(UnpackProcess(Pack(RememberedProcess{}))->for_turn);
+}

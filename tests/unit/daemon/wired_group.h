@@ -44,6 +44,7 @@ class Wired {
     daemon::Introduction introduction;
     if (rank >= 0) introduction.rank = rank;
     introduction.job = job_;
+    introduction.takes_turns = shim_.takes_turns();
     process_->Connect(introduction, channel_, std::make_shared<const Fd>(dup(shim_.ledger())));
     shim_.Serve(wire::Channel(Fd(ends[1])));
     pump_ = std::thread([this] { Pump(); });

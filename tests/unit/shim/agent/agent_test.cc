@@ -36,6 +36,9 @@ struct Shim {
     REQUIRE(listen(listener.get(), 4) == 0);
     REQUIRE(operations.Init().ok());
     REQUIRE(wants.Init().ok());
+    REQUIRE(turns.Init().ok());
+    Gate::SetKnock(turns.fd());
+    settings.takes_turns = true;
     p.Allocate(3_MiB);
     REQUIRE(agent.Start().ok());
   }
@@ -75,7 +78,8 @@ struct Shim {
   PauseHooks hooks;
   Operations operations{p.freezer, hooks, p.driver, *p.ledger};
   Wants wants;
-  Agent agent{settings, identity, *p.ledger, operations, wants, kLeaseMs * 1'000'000};
+  TurnWaits turns{true};
+  Agent agent{settings, identity, *p.ledger, operations, wants, turns, kLeaseMs * 1'000'000};
 };
 
 Shim& TheShim() {
@@ -187,6 +191,26 @@ TEST_CASE(
   CHECK(shim.hooks.Remove(after) == PauseHooks::Removal::kRemoved);
 }
 
+TEST_CASE("a thread at the gate of a paused process has its turn asked for, of each daemon once") {
+  Shim& shim = TheShim();
+  REQUIRE(shim.p.Pause(wire::Policy::kHost).result.ok());
+  std::thread work([] {
+    if (Gate::Enter()) Gate::Leave();
+  });
+  for (int daemon = 0; daemon < 2; ++daemon) {
+    wire::Channel channel = shim.Welcome();
+    wire::Packet packet;
+    wire::AskTurn ask;
+    REQUIRE(channel.Receive(&packet, Late()).ok());
+    REQUIRE(packet.Read(&ask));
+    CHECK(ask.work == 1);
+    CHECK(ask.bytes[0] == 0);
+    CHECK(channel.Receive(&packet, Deadline::InMs(300)).error().code == Code::kDeadlineExceeded);
+  }
+  REQUIRE(shim.p.Resume().result.ok());
+  work.join();
+}
+
 TEST_CASE("requests are answered in turn, those out of range refused") {
   Shim& shim = TheShim();
   wire::Channel channel = shim.Welcome();
@@ -223,6 +247,7 @@ TEST_CASE("requests are answered in turn, those out of range refused") {
   auto let = wire::Make<wire::LetThrough>(14);
   let.drain_timeout_ns = 5'000'000'000;
   let.arrival_ns = 1'000'000;
+  let.calls = 1;
   CHECK(Ask(channel, let).stats.let_through == 0);
   const auto aborted = Ask(channel, wire::Make<wire::Abort>(15));
   CHECK(aborted.state == uint32_t(ProcessState::kRunning));

@@ -147,6 +147,16 @@ TEST_CASE("PARKADE_LOG is one of the log's levels, warning where it is not") {
   CHECK(refused.warnings.find("PARKADE_LOG=loud is ignored") != std::string::npos);
 }
 
+TEST_CASE("PARKADE_WAKE is 1 or 0, off where it cannot be meant") {
+  CHECK_FALSE(Read({}).takes_turns);
+  const Settings meant = Read({{"PARKADE_WAKE", "1"}});
+  CHECK(meant.takes_turns);
+  CHECK(meant.lines.find("wake=1 (PARKADE_WAKE)") != std::string::npos);
+  const Settings refused = Read({{"PARKADE_WAKE", "yes"}});
+  CHECK_FALSE(refused.takes_turns);
+  CHECK(refused.warnings.find("PARKADE_WAKE=yes is ignored") != std::string::npos);
+}
+
 TEST_CASE("PARKADE_ALLOC_WAIT is whole seconds, off where it cannot be meant") {
   CHECK(Read({}).alloc_wait_ms == 0);
   const Settings meant = Read({{"PARKADE_ALLOC_WAIT", "30"}});

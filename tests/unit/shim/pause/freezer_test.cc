@@ -79,9 +79,9 @@ TEST_CASE("the highest epoch stays, also of a call that found nothing to do") {
 TEST_CASE("a prepared process lets one call through and is prepared again") {
   ParkedProcess p;
   p.Allocate(3_MiB);
-  CHECK_FALSE(p.freezer.LetThrough(Deadline::InMs(100), Deadline::InMs(10)).result.ok());
+  CHECK_FALSE(p.freezer.LetThrough(1, Deadline::InMs(100), Deadline::InMs(10)).result.ok());
   REQUIRE(p.Prepare().result.ok());
-  const auto none = p.freezer.LetThrough(Deadline::InMs(5000), Deadline::InMs(10));
+  const auto none = p.freezer.LetThrough(1, Deadline::InMs(5000), Deadline::InMs(10));
   REQUIRE(none.result.ok());
   CHECK(none.stats.let_through == 0);
   std::atomic<int> passed{0};
@@ -92,7 +92,7 @@ TEST_CASE("a prepared process lets one call through and is prepared again") {
       Gate::Leave();
     }
   });
-  const auto one = p.freezer.LetThrough(Deadline::InMs(5000), Deadline::InMs(5000));
+  const auto one = p.freezer.LetThrough(1, Deadline::InMs(5000), Deadline::InMs(5000));
   REQUIRE(one.result.ok());
   CHECK(one.stats.let_through == 1);
   CHECK(one.stats.pausable_bytes >= 3_MiB);

@@ -218,7 +218,7 @@ TEST_CASE("a further pause lets nothing through a gate that was closed before it
   while (Gate::WaitingThreads() == 0) std::this_thread::yield();
   REQUIRE(p->Prepare().result.ok());
   Gate::Nudge();
-  const auto let = p->freezer.LetThrough(Deadline::InMs(1000), Deadline::InMs(20));
+  const auto let = p->freezer.LetThrough(1, Deadline::InMs(1000), Deadline::InMs(20));
   REQUIRE(let.result.ok());
   CHECK(let.stats.let_through == 0);
   CHECK(p->freezer.Abort().result.ok());
