@@ -47,6 +47,8 @@ struct Generation {
 
 // The steps in `base`, ascending. As OsError.
 Result<std::vector<Generation>> ListGenerations(const std::string& base);
+// Removes one generation, as PruneGenerations does: for one that is to be saved anew.
+Result<void> RemoveGeneration(const std::string& base, uint64_t step);
 // Removes all complete generations but the newest `keep` (at least 1), and incomplete ones older
 // than the newest complete one. COMPLETE goes first, so that a half removed one is none. Returns
 // how many. As OsError.

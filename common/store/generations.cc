@@ -44,24 +44,6 @@ bool IsOurs(const std::string& name) {
   return name == kCompleteFile || name.starts_with("COMPLETE.") || name.starts_with("rank-");
 }
 
-Result<void> Remove(const std::string& path) {
-  auto names = NamesIn(path);
-  if (!names.ok()) return names.error();
-  const std::string complete = path + "/" + kCompleteFile;
-  if (unlink(complete.c_str()) != 0 && errno != ENOENT) {
-    return OsError(errno, "%s: unlink", complete.c_str());
-  }
-  for (const std::string& name : *names) {
-    if (!IsOurs(name) || name == kCompleteFile) continue;
-    const std::string file = path + "/" + name;
-    if (unlink(file.c_str()) != 0 && errno != ENOENT) {
-      return OsError(errno, "%s: unlink", file.c_str());
-    }
-  }
-  if (rmdir(path.c_str()) != 0) return OsError(errno, "%s: rmdir", path.c_str());
-  return {};
-}
-
 }  // namespace
 
 Result<std::vector<Generation>> ListGenerations(const std::string& base) {
@@ -81,6 +63,25 @@ Result<std::vector<Generation>> ListGenerations(const std::string& base) {
   return generations;
 }
 
+Result<void> RemoveGeneration(const std::string& base, uint64_t step) {
+  const std::string path = base + "/" + StepDirectory(step);
+  auto names = NamesIn(path);
+  if (!names.ok()) return names.error();
+  const std::string complete = path + "/" + kCompleteFile;
+  if (unlink(complete.c_str()) != 0 && errno != ENOENT) {
+    return OsError(errno, "%s: unlink", complete.c_str());
+  }
+  for (const std::string& name : *names) {
+    if (!IsOurs(name) || name == kCompleteFile) continue;
+    const std::string file = path + "/" + name;
+    if (unlink(file.c_str()) != 0 && errno != ENOENT) {
+      return OsError(errno, "%s: unlink", file.c_str());
+    }
+  }
+  if (rmdir(path.c_str()) != 0) return OsError(errno, "%s: rmdir", path.c_str());
+  return {};
+}
+
 Result<uint32_t> PruneGenerations(const std::string& base, uint32_t keep) {
   auto generations = ListGenerations(base);
   if (!generations.ok()) return generations.error();
@@ -93,7 +94,7 @@ Result<uint32_t> PruneGenerations(const std::string& base, uint32_t keep) {
     }
     // Newer than every complete one: somebody may be writing it.
     if (complete == 0) continue;
-    if (auto r = Remove(base + "/" + StepDirectory(generation.step)); !r.ok()) return r.error();
+    if (auto r = RemoveGeneration(base, generation.step); !r.ok()) return r.error();
     ++removed;
   }
   return removed;

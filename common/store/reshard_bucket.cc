@@ -18,6 +18,16 @@ void SetBit(std::vector<uint32_t>& bits, uint64_t at, bool set) {
   bits[at / 32] = set ? bits[at / 32] | bit : bits[at / 32] & ~bit;
 }
 
+// How many elements a group of a bucket has; the rest is padding.
+uint64_t ElementsIn(const Bucket& bucket, uint64_t group) {
+  const uint64_t begin = group * kGroup, end = begin + kGroup;
+  const auto piece =
+      std::partition_point(bucket.pieces.begin(), bucket.pieces.end(),
+                           [begin](const Piece& p) { return p.position + p.numel() <= begin; });
+  if (piece == bucket.pieces.end() || piece->position >= end) return 0;
+  return std::min(end, piece->positions().end) - std::max(begin, piece->position);
+}
+
 }  // namespace
 
 BucketBuilder::BucketBuilder(const Layout& wanted, uint32_t bucket, std::vector<uint8_t>& bytes)
@@ -112,7 +122,10 @@ Result<void> BucketBuilder::CopyGroups(Making& making, size_t segment, const Par
         std::min({kGroup - wanted % kGroup, kGroup - source % kGroup, part.numel - i});
     i += left;
     if (raw) {
-      if (!IsWhole(group) || source % kGroup != wanted % kGroup) {
+      // Both hold these elements of the group and no others.
+      const bool uncut = source % kGroup == wanted % kGroup && left == ElementsIn(bucket_, group) &&
+                         left == ElementsIn(*source_bucket_, source / kGroup);
+      if (!uncut) {
         return MakeError(Code::kFailedPrecondition, "RAW_GROUP_CUT",
                          "segment %.64s: the load would cut a group of 32 whose bytes only their "
                          "owner knows",

@@ -328,6 +328,9 @@ TEST_CASE("a complete checkpoint is not written over, and one without all bucket
   auto again = CheckpointWriter::Begin(scratch.path(), {.step = 1, .layout = layouts[0]});
   REQUIRE_FALSE(again.ok());
   CHECK(std::string(again.error().reason) == "COMPLETE_ALREADY");
+  REQUIRE(RemoveGeneration(scratch.path(), 1).ok());
+  CHECK(Checkpoint::Open(scratch.path(), 1).error().os_errno == ENOENT);
+  Save(scratch.path(), 1, layouts);
   auto writer = CheckpointWriter::Begin(scratch.path(), {.step = 2, .layout = layouts[0]});
   REQUIRE(writer.ok());
   auto r = writer->Publish();
