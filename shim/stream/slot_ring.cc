@@ -23,6 +23,7 @@ SlotRing::SlotRing(uint32_t slots, std::vector<store::BucketState> buckets, uint
       last_(committed) {}
 
 bool SlotRing::Quiet() const {
+  if (committing_) return false;
   for (const Slot& slot : slots_) {
     if (slot.state == State::kReading || slot.state == State::kCopying) return false;
   }
@@ -263,13 +264,14 @@ bool SlotRing::HasWritten(const StreamJob& job, const store::BucketState& state)
   const uint64_t left = --to_commit_;
   changed_.NotifyAll();
   // Of the step that is open everything is still to come, when this was one of the step before.
-  return job.step == last_ ? left == 0 : left == buckets_.size();
+  committing_ = job.step == last_ ? left == 0 : left == buckets_.size();
+  return committing_;
 }
 
 void SlotRing::HasCommitted(uint64_t step) {
   MutexLock lock(mu_);
   committed_ = step;
-  begun_ = false;
+  begun_ = committing_ = false;
   changed_.NotifyAll();
 }
 
@@ -282,6 +284,7 @@ void SlotRing::FailStep(const Error& error) {
 void SlotRing::FailWriting(const Error& error) {
   MutexLock lock(mu_);
   cannot_write_ = true;
+  committing_ = false;
   if (!error_) error_ = error;
   if (!open_ && !torn_) torn_ = TornBy(error, last_);
   changed_.NotifyAll();

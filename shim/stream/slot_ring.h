@@ -117,7 +117,8 @@ class SlotRing {
   bool open_ GUARDED_BY(mu_) = false;
   bool fills_ GUARDED_BY(mu_) = false;
   bool aborting_ GUARDED_BY(mu_) = false;
-  bool begun_ GUARDED_BY(mu_) = false;  // some bucket of the step is being written, or is
+  bool begun_ GUARDED_BY(mu_) = false;       // some bucket of the step is being written, or is
+  bool committing_ GUARDED_BY(mu_) = false;  // all of a step is written, and not committed yet
   bool stopping_ GUARDED_BY(mu_) = false;
   uint32_t next_read_ GUARDED_BY(mu_) = 0;
   uint32_t next_acquire_ GUARDED_BY(mu_) = 0;

@@ -161,9 +161,9 @@ Result<void> StepEngine::OpenState() {
   auto boot = store::ThisBoot();
   if (!boot.ok()) return boot.error();
   if (options_.take == StoreFiles::Take::kFresh) {
-    auto made = store::StateFile::Create(
-        disk_->TakeState(), {layout_.hash(), uint32_t(layout_.buckets().size()),
-                             options_.redundancy, file_count_, *boot});
+    auto made = store::StateFile::Create(disk_->TakeState(),
+                                         {layout_.hash(), uint32_t(layout_.buckets().size()),
+                                          options_.redundancy, file_count_, *boot});
     if (!made.ok()) return made.error();
     state_ = std::move(*made);
     return {};

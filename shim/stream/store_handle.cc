@@ -87,8 +87,6 @@ void ForgetStore(parkade_store* store) {
   std::erase(Open(), store);
 }
 
-const StepEngine::Surroundings* Stores::Live() { return live.load(std::memory_order_acquire); }
-
 void Stores::SetLive(const StepEngine::Surroundings* now) {
   live.store(now, std::memory_order_release);
 }

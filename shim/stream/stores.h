@@ -7,9 +7,8 @@ namespace parkade::shim {
 
 class Stores {
  public:
-  // Null before the first context, in a forked child until it makes its own, and where the shim
-  // steps aside. The object is never destroyed.
-  static const StepEngine::Surroundings* Live();
+  // What stores are opened on, which is never destroyed. Null before the first context, in a forked
+  // child until it makes its own, and where the shim steps aside.
   static void SetLive(const StepEngine::Surroundings* live);
   // In a forked child: lets go of the locks of its parent's stores, which it must not use.
   static void AbandonAfterFork();
