@@ -106,10 +106,9 @@ Fd CatchSignals() {
 void AwaitEnd(const Fd& signals, Watchdog& watchdog, const std::function<void()>& reload) {
   for (;;) {
     pollfd wanted{signals.get(), POLLIN, 0};
-    if (poll(&wanted, 1, watchdog.DueMs()) == 0) {
-      watchdog.Look();
-      continue;
-    }
+    const int ready = poll(&wanted, 1, watchdog.DueMs());
+    if (ready == 0) watchdog.Look();
+    if (ready <= 0) continue;  // a stop and its end interrupt it
     signalfd_siginfo info;
     if (read(signals.get(), &info, sizeof info) != ssize_t(sizeof info)) continue;
     if (info.ssi_signo != SIGHUP) {
@@ -244,10 +243,11 @@ int Run(const Flags& flags, Config config) {
     AwaitEnd(signals, watchdog, [&] {
       supervisor.Reloading();
       const auto fresh = LoadConfig(flags, Variable);
-      if (!fresh.ok())
+      if (!fresh.ok()) {
         ForEachLine(fresh.status(), [](const std::string& line) {
           Log(LogLevel::kError, "reload: nothing has changed: %s", line.c_str());
         });
+      }
       const std::string changes =
           fresh.ok() ? Reload(*fresh, config, budgets, groups) : "the configuration has mistakes";
       Log(LogLevel::kInfo, "reload: %s", changes.c_str());

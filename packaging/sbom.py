@@ -43,11 +43,13 @@ def version_of(package):
 def package_of(library):
     """The Debian package of a library by its soname."""
     places = run("/sbin/ldconfig", "-p")
-    path = re.search(rf"^\s*{re.escape(library)} .*x86-64.* => (\S+)", places, re.MULTILINE)[1]
-    for name in (path, os.path.realpath(path), path.removeprefix("/usr"), os.path.realpath(path).removeprefix("/usr")):
-        found = subprocess.run(["dpkg", "-S", name], capture_output=True, text=True, check=False)
-        if found.returncode == 0:
-            return found.stdout.split(":")[0]
+    path = os.path.realpath(re.search(rf"^\s*{re.escape(library)} .*x86-64.* => (\S+)", places, re.MULTILINE)[1])
+    # By pattern: packages name files in /lib, which is /usr/lib.
+    found = subprocess.run(["dpkg-query", "-S", f"*/{os.path.basename(path)}"], capture_output=True, text=True, check=False).stdout
+    for line in found.splitlines():
+        package, _, file = line.partition(": ")
+        if os.path.realpath(file) == path:
+            return package.split(":")[0]
     raise SystemExit(f"no package has {path}")
 
 

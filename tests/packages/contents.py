@@ -130,13 +130,13 @@ def unit(folder):
 
 
 def interface(folder):
-    """No function that programs were built with is gone, or differs."""
+    """Every function that programs were built with, or that the headers declare, is there; those of parkade.h are as they were."""
     library = folder / "libparkade/usr/lib/x86_64-linux-gnu/libparkade.so"
     exported = {line.split()[7] for line in run("readelf", "--dyn-syms", "-W", library).splitlines() if " FUNC " in line and " UND " not in line}
     known = {line for line in (TREE / "packaging/libparkade.symbols").read_text().splitlines() if not line.startswith("#")}
+    for header in (folder / "libparkade-dev/usr/include/parkade").glob("*.h"):
+        known |= set(re.findall(r"^PARKADE_\w*CALL\((parkade_\w+),", header.read_text(), re.MULTILINE))
     holds(known <= exported, f"gone from libparkade.so: {sorted(known - exported)}")
-    fresh = {name for name in exported if name.startswith(("parkade_", "tms_"))} - known
-    holds(not fresh, f"new in libparkade.so, to be added to packaging/libparkade.symbols: {sorted(fresh)}")
     run("gcc", "-std=c11", "-Wall", "-Wextra", "-Werror", TREE / "tests/packages/client/abi.c",
         "-I", folder / "libparkade-dev/usr/include", "-o", folder / "abi")
 
