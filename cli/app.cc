@@ -119,6 +119,10 @@ int RunCommandLine(std::vector<std::string> arguments, Terminal& terminal) {
   AddCancel(app, context);
   AddGroup(app, context);
   AddGc(app, context);
+  AddMark(app, context);
+  AddReport(app, context);
+  AddTop(app, context);
+  AddPlan(app, context);
 
   auto reversed = arguments;  // as the parser wants them
   std::reverse(reversed.begin(), reversed.end());

@@ -38,6 +38,12 @@ std::string DefaultStateDir(Environment environment) {
   return "/var/lib/parkade";
 }
 
+// A host and a port; which there are only the listener knows.
+bool IsAddress(std::string_view text) {
+  const size_t colon = text.rfind(':');
+  return colon != 0 && colon != text.npos && ReadNumber<uint16_t>(text.substr(colon + 1));
+}
+
 // The settings of the listener on the network, in the file alone: it is opened by whoever may write
 // that, not by an environment that drifts in.
 struct TcpSettings {
@@ -62,11 +68,7 @@ std::optional<TcpConfig> ReadTcp(TcpSettings& tcp, std::string_view file_name, M
                  "a listener on the network needs all of [tcp]");
   }
   const std::string listen = tcp.listen.text();
-  const size_t colon = listen.rfind(':');
-  const auto port = colon == listen.npos
-                        ? std::nullopt
-                        : ReadNumber<uint16_t>(std::string_view(listen).substr(colon + 1));
-  if (!listen.empty() && (!port || colon == 0)) {
+  if (!listen.empty() && !IsAddress(listen)) {
     mistakes.Add(tcp.listen.place, "tcp.listen",
                  Cat("\"", listen, "\" is not a host and a port such as host:7463"));
   }
@@ -139,9 +141,14 @@ absl::StatusOr<Config> LoadConfig(const Flags& flags, Environment environment) {
   TcpSettings tcp;
 
   Setting quantum{"turns.quantum", "PARKADED_TURN_QUANTUM", {}};
+  Setting format{"daemon.log_format", "PARKADED_LOG_FORMAT", {}};
+  Setting recording{"timeline.dir", "PARKADED_TIMELINE_DIR", {}};
+  Setting limit{"timeline.limit", "PARKADED_TIMELINE_LIMIT", {}};
+  Setting metrics{"metrics.listen", nullptr, {}};  // as tcp
   Mistakes mistakes;
   SettingSources sources(*file, file_name, environment, mistakes);
-  for (Setting* s : {&runtime, &state, &log, &budget, &dirs, &tmpfs, &stripe, &quantum}) {
+  for (Setting* s : {&runtime, &state, &log, &format, &budget, &dirs, &tmpfs, &stripe, &quantum,
+                     &metrics, &recording, &limit}) {
     sources.Fill(*s);
   }
   for (Setting* s : tcp.all()) sources.Fill(*s);
@@ -175,6 +182,25 @@ absl::StatusOr<Config> LoadConfig(const Flags& flags, Environment environment) {
       config.turn_quantum_ns = *seconds * 1'000'000'000;
     }
   }
+  if (!format.value.empty() && !ParseLogFormat(format.text().c_str(), &config.log_format)) {
+    mistakes.Add(format.place, format.name,
+                 Cat("\"", format.text(), "\" is neither text nor json"));
+  }
+  config.metrics_listen = metrics.text();
+  if (!metrics.value.empty() && !IsAddress(config.metrics_listen)) {
+    mistakes.Add(metrics.place, metrics.name,
+                 Cat("\"", config.metrics_listen,
+                     "\" is not a host and a port such as 127.0.0.1:9464"));
+  }
+  config.timeline_dir = DirectoryOf(recording, "", mistakes);
+  if (!limit.value.empty()) {
+    const auto bytes = ParseBytes(limit.text());
+    if (bytes.ok()) {
+      config.timeline_limit = *bytes;
+    } else {
+      mistakes.Add(limit.place, limit.name, bytes.error().what);
+    }
+  }
   config.scratch_dirs = dirs.value;
   config.allow_tmpfs = tmpfs.value;
   config.scratch_stripe = stripe.value;
@@ -192,11 +218,15 @@ absl::StatusOr<Config> LoadConfig(const Flags& flags, Environment environment) {
   describe(runtime, config.runtime_dir);
   describe(state, config.state_dir);
   describe(log, log.value.empty() ? "info" : log.text());
+  describe(format, format.value.empty() ? "text" : format.text());
   describe(budget, budget.value.empty() ? "what is free" : budget.text());
   describe(dirs, dirs.text());
   describe(tmpfs, tmpfs.text());
   describe(stripe, stripe.text());
   describe(quantum, std::to_string(config.turn_quantum_ns / 1'000'000'000));
+  describe(metrics, metrics.value.empty() ? "no metrics" : metrics.text());
+  describe(recording, recording.value.empty() ? "no recording" : recording.text());
+  describe(limit, limit.value.empty() ? "1GiB" : limit.text());
   for (const Group& group : config.groups) {
     config.described.push_back(Cat("groups.", group.name, " (", file_name, ")"));
   }

@@ -27,6 +27,7 @@ struct Config {
   std::string runtime_dir;  // sockets and lock
   std::string state_dir;    // what outlives the daemon
   LogLevel log_level = LogLevel::kInfo;
+  LogFormat log_format = LogFormat::kText;
   std::optional<Bytes> host_budget;  // empty: what the node and the process's cgroup have free
   // Base directories for backups that jobs may name, themselves or anything beneath them. The first
   // is used for those that name none. Empty: /scratch may be named, nothing is the default.
@@ -35,6 +36,9 @@ struct Config {
   std::vector<std::string> scratch_stripe;    // of them, those that share the bytes of each backup
   uint64_t turn_quantum_ns = 5'000'000'000;   // who has come in keeps its memory for that long
   std::optional<TcpConfig> tcp;               // empty: no listener on the network
+  std::string metrics_listen;                 // HOST:PORT; empty: no metrics
+  std::string timeline_dir;                   // for recordings; empty: none
+  Bytes timeline_limit = 1_GiB;               // of one recording
   std::vector<Group> groups;                  // for everybody
   std::vector<std::string> described;         // "name=value (source)", one for each setting
   std::map<std::string, std::string> values;  // by name, of all but groups
