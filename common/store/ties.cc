@@ -1,6 +1,7 @@
 // Packs and unpacks tie maps.
 #include "common/store/ties.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 
@@ -18,6 +19,7 @@ uint32_t CountTies(std::span<const uint32_t> bits) {
 }
 
 void PackTies(std::span<const uint32_t> bits, uint32_t count, std::span<uint8_t> out) {
+  if (count == 0) return;
   if (Bytes{count} * 4 >= bits.size_bytes()) {
     memcpy(out.data(), bits.data(), bits.size_bytes());
     return;
@@ -33,14 +35,14 @@ void PackTies(std::span<const uint32_t> bits, uint32_t count, std::span<uint8_t>
 }
 
 Result<void> UnpackTies(std::span<const uint8_t> bytes, uint32_t count, std::span<uint32_t> bits) {
-  if (Bytes{count} * 4 >= bits.size_bytes()) {
+  if (count > 0 && Bytes{count} * 4 >= bits.size_bytes()) {
     memcpy(bits.data(), bytes.data(), bits.size_bytes());
     const uint32_t set = CountTies(bits);
     if (set == count) return {};
     return MakeError(Code::kDataLoss, "BAD_TIE_MAP", "tie map: %u bits are set, %u were recorded",
                      set, count);
   }
-  memset(bits.data(), 0, bits.size_bytes());
+  std::fill(bits.begin(), bits.end(), 0u);
   uint64_t next = 0;  // the least that the next position may be
   for (uint32_t i = 0; i < count; ++i) {
     uint32_t position;
