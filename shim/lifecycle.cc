@@ -17,6 +17,7 @@
 #include "shim/pause/freezer.h"
 #include "shim/pause/gate.h"
 #include "shim/pause/host_pool.h"
+#include "shim/stream/stores.h"
 
 // glibc since 2.3: what pthread_atfork calls, which older glibc keeps in libpthread.
 extern "C" int __register_atfork(void (*prepare)(), void (*parent)(), void (*child)(), void* dso);
@@ -47,6 +48,7 @@ struct Runtime {
   Freezer freezer{driver, heap, *ledger, pool, drain, exports, imports, release};
   Operations operations{freezer, PauseHooks::Get(), driver, *ledger, settings.elision};
   OwnPauses own_pauses{heap, freezer, operations, *ledger};
+  StepEngine::Surroundings stores{driver, contexts, pool, *ledger};
   Agent agent{settings, identity, *ledger, operations, wants};
   Parts parts{driver, contexts, streams, heap,    foreign,      registrations,
               wants,  exports,  imports, *ledger, settings.tag, settings.alloc_wait_ms};
@@ -116,6 +118,7 @@ void ContextMade(SymbolLookup lookup, CUcontext context) {
       runtime = *result;
       internal::live_parts.store(&runtime->parts, std::memory_order_release);
       OwnPauses::SetLive(&runtime->own_pauses);
+      Stores::SetLive(&runtime->stores);
     }
     made = runtime;
   }
@@ -146,6 +149,7 @@ void ContextGoes(CUcontext context) {
 void AbandonAfterFork() {
   internal::live_parts.store(nullptr, std::memory_order_release);
   OwnPauses::SetLive(nullptr);
+  Stores::SetLive(nullptr);
   Gate::ResetAfterFork();
   make_mu.ResetAfterFork();
   MutexLock lock(make_mu);
@@ -155,6 +159,7 @@ void AbandonAfterFork() {
   runtime->own_pauses.AbandonAfterFork();
   PauseHooks::Get().ResetAfterFork();
   runtime->wants.AbandonAfterFork();
+  Stores::AbandonAfterFork();
   ChildSockets::CloseAll();
   runtime->ledger->AbandonAfterFork();
   // Leaked: its locks may be held by threads that the child does not have.

@@ -100,3 +100,6 @@ static inline int parkade_is_present(void) {
 #endif
 
 #undef PARKADE_CALL
+
+/* Optimizer state outside HBM. */
+#include "parkade_store.h"
