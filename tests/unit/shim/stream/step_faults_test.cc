@@ -220,6 +220,7 @@ bool EndAt(int n, const std::string& directory, store::Redundancy redundancy) {
   REQUIRE(child >= 0);
   if (child == 0) {
     StreamProcess p;
+    rmdir(p.dir.path().c_str());  // nobody else would
     auto options = p.Options();
     options.directories = {directory};
     options.bucket_numel = 4096;
