@@ -165,7 +165,7 @@ TEST_CASE("a pause to disk that took host memory is found") {
     Maker maker;
     const auto host = maker.Curve(kind, 1);
     maker.Point(host, 0, 100);
-    maker.Point(host, 1, 410);
+    maker.Point(host, 2, 410);
     maker.Pause(1).set_disk_bytes(4000 * kMiB);
     CHECK(Holds(maker.Done(), "flat"));
     CHECK_FALSE(Holds(maker.Done(), "flat", 128 * kMiB));

@@ -54,7 +54,7 @@ TEST_CASE("bars are as long as what is used, by process") {
 }
 
 TEST_CASE("every size of terminal is kept to") {
-  for (const size_t width : {40, 80, 200}) {
+  for (const size_t width : {60, 80, 200}) {
     for (const size_t height : {8, 24, 50}) {
       TopView view = Node(30);
       view.selected = 29;
