@@ -112,6 +112,10 @@ int RunCommandLine(std::vector<std::string> arguments, Terminal& terminal) {
   AddCancel(app, context);
   AddGroup(app, context);
   AddGc(app, context);
+  AddMark(app, context);
+  AddReport(app, context);
+  AddTop(app, context);
+  AddPlan(app, context);
 
   std::reverse(arguments.begin(), arguments.end());  // as the parser wants them
   try {

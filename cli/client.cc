@@ -244,6 +244,20 @@ absl::StatusOr<v1::CollectGarbageResponse> Client::CollectGarbage(
   return wire_->Call(&v1::Control::Stub::CollectGarbage, request, kTransition);
 }
 
+absl::StatusOr<v1::MarkResponse> Client::Mark(const v1::MarkRequest& request) {
+  return wire_->Call(&v1::Control::Stub::Mark, request, kQuestion);
+}
+
+absl::Status Client::GetTimeline(const v1::GetTimelineRequest& request,
+                                 const std::function<void(const v1::TimelineEntry&)>& hear) {
+  if (!wire_->broken.ok()) return wire_->broken;
+  grpc::ClientContext context;
+  wire_->SetDeadline(context, kTransition);
+  const auto reader = wire_->stub->GetTimeline(&context, request);
+  for (v1::TimelineEntry entry; reader->Read(&entry);) hear(entry);
+  return ToStatus(reader->Finish(), wire_->endpoint);
+}
+
 std::unique_ptr<EventStream> Client::Watch(const v1::WatchRequest& request) {
   auto call = std::make_unique<EventStream::Call>();
   call->endpoint = wire_->endpoint;

@@ -2,6 +2,7 @@
 // Only client.cc knows gRPC.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -60,6 +61,10 @@ class Client {
   absl::StatusOr<v1::ListGroupsResponse> ListGroups();
   absl::StatusOr<v1::CollectGarbageResponse> CollectGarbage(
       const v1::CollectGarbageRequest& request);
+  absl::StatusOr<v1::MarkResponse> Mark(const v1::MarkRequest& request);
+  // Gives each message of the stream to `hear`, until its end. As long as a transition.
+  absl::Status GetTimeline(const v1::GetTimelineRequest& request,
+                           const std::function<void(const v1::TimelineEntry&)>& hear);
   // Begins a watch; errors show when the stream ends.
   std::unique_ptr<EventStream> Watch(const v1::WatchRequest& request);
 

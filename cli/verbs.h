@@ -26,5 +26,9 @@ void AddCancel(CLI::App& app, Context& context);
 void AddGroup(CLI::App& app, Context& context);
 void AddGc(CLI::App& app, Context& context);
 void AddWatch(CLI::App& app, Context& context);
+void AddMark(CLI::App& app, Context& context);
+void AddReport(CLI::App& app, Context& context);
+void AddTop(CLI::App& app, Context& context);
+void AddPlan(CLI::App& app, Context& context);
 
 }  // namespace parkade::cli

@@ -115,6 +115,12 @@ std::string DefaultStateDir(Environment environment) {
   return "/var/lib/parkade";
 }
 
+// A host and a port; which there are only the listener knows.
+bool IsAddress(std::string_view text) {
+  const size_t colon = text.rfind(':');
+  return colon != 0 && colon != text.npos && ReadNumber<uint16_t>(text.substr(colon + 1));
+}
+
 absl::Status CheckTcp(const TcpConfig& tcp) {
   const std::pair<std::string_view, bool> needed[] = {{"listen", tcp.listen.empty()},
                                                       {"certificate", tcp.certificate.empty()},
@@ -126,11 +132,7 @@ absl::Status CheckTcp(const TcpConfig& tcp) {
       return Bad(Cat("tcp.", name, " is missing: a listener on the network needs all of [tcp]"));
     }
   }
-  const size_t colon = tcp.listen.rfind(':');
-  const auto port = colon == tcp.listen.npos
-                        ? std::nullopt
-                        : ReadNumber<uint16_t>(std::string_view(tcp.listen).substr(colon + 1));
-  if (!port || colon == 0) {
+  if (!IsAddress(tcp.listen)) {
     return Bad(Cat("tcp.listen is \"", tcp.listen, "\", not a host and a port such as host:7463"));
   }
   return absl::OkStatus();
@@ -189,7 +191,12 @@ absl::StatusOr<Config> LoadConfig(const Flags& flags, Environment environment) {
   Setting tmpfs{"scratch.allow_tmpfs", "PARKADED_ALLOW_TMPFS", flags.allow_tmpfs, true, {}, {}};
   Setting stripe{"scratch.stripe", "PARKADED_SCRATCH_STRIPE", flags.scratch_stripe, true, {}, {}};
 
+  Setting format{"daemon.log_format", "PARKADED_LOG_FORMAT", {}, false, {}, {}};
+  Setting recording{"timeline.dir", "PARKADED_TIMELINE_DIR", {}, false, {}, {}};
+  Setting limit{"timeline.limit", "PARKADED_TIMELINE_LIMIT", {}, false, {}, {}};
+
   // The network is opened by whoever may write the file, not by an environment that drifts in.
+  Setting metrics{"metrics.listen", nullptr, {}, false, {}, {}};
   Setting listen{"tcp.listen", nullptr, {}, false, {}, {}};
   Setting certificate{"tcp.certificate", nullptr, {}, false, {}, {}};
   Setting key{"tcp.key", nullptr, {}, false, {}, {}};
@@ -198,7 +205,8 @@ absl::StatusOr<Config> LoadConfig(const Flags& flags, Environment environment) {
   Setting* const tcp[] = {&listen, &certificate, &key, &client_ca, &clients};
 
   Sources sources(file, file_name, environment);
-  std::vector<Setting*> all{&runtime, &state, &log, &budget, &dirs, &tmpfs, &stripe};
+  std::vector<Setting*> all{&runtime, &state,  &log,     &format,    &budget, &dirs,
+                            &tmpfs,   &stripe, &metrics, &recording, &limit};
   all.insert(all.end(), std::begin(tcp), std::end(tcp));
   for (Setting* s : all) {
     if (auto r = sources.Fill(*s); !r.ok()) return r;
@@ -221,6 +229,24 @@ absl::StatusOr<Config> LoadConfig(const Flags& flags, Environment environment) {
       return Bad(Cat("host.budget (", budget.source, "): ", bytes.error().what));
     }
     config.host_budget = *bytes;
+  }
+  if (!format.value.empty() && !ParseLogFormat(format.text().c_str(), &config.log_format)) {
+    return Bad(Cat("daemon.log_format (", format.source, "): \"", format.text(),
+                   "\" is neither text nor json"));
+  }
+  config.metrics_listen = metrics.text();
+  if (!metrics.value.empty() && !IsAddress(config.metrics_listen)) {
+    return Bad(Cat("metrics.listen (", metrics.source, ") is \"", config.metrics_listen,
+                   "\", not a host and a port such as 127.0.0.1:9464"));
+  }
+  config.timeline_dir = recording.text();
+  if (!recording.value.empty() && config.timeline_dir[0] != '/') {
+    return Bad(Cat("timeline.dir: ", config.timeline_dir, " is not an absolute path"));
+  }
+  if (!limit.value.empty()) {
+    const auto bytes = ParseBytes(limit.text());
+    if (!bytes.ok()) return Bad(Cat("timeline.limit (", limit.source, "): ", bytes.error().what));
+    config.timeline_limit = *bytes;
   }
   config.scratch_dirs = dirs.value;
   config.allow_tmpfs = tmpfs.value;
@@ -245,10 +271,14 @@ absl::StatusOr<Config> LoadConfig(const Flags& flags, Environment environment) {
   describe(runtime, config.runtime_dir);
   describe(state, config.state_dir);
   describe(log, log.value.empty() ? "info" : log.text());
+  describe(format, format.value.empty() ? "text" : format.text());
   describe(budget, budget.value.empty() ? "what is free" : budget.text());
   describe(dirs, dirs.text());
   describe(tmpfs, tmpfs.text());
   describe(stripe, stripe.text());
+  describe(metrics, metrics.value.empty() ? "no metrics" : metrics.text());
+  describe(recording, recording.value.empty() ? "no recording" : recording.text());
+  describe(limit, limit.value.empty() ? "1GiB" : limit.text());
   for (const Group& group : config.groups) {
     config.described.push_back(Cat("groups.", group.name, " (", file_name, ")"));
   }

@@ -25,6 +25,7 @@ struct Config {
   std::string runtime_dir;  // sockets and lock
   std::string state_dir;    // what outlives the daemon
   LogLevel log_level = LogLevel::kInfo;
+  LogFormat log_format = LogFormat::kText;
   std::optional<Bytes> host_budget;  // empty: what the node and the process's cgroup have free
   // Base directories for backups that jobs may name, themselves or anything beneath them. The first
   // is used for those that name none. Empty: /scratch may be named, nothing is the default.
@@ -32,6 +33,9 @@ struct Config {
   std::vector<std::string> allow_tmpfs;     // of them, those that may be tmpfs
   std::vector<std::string> scratch_stripe;  // of them, those that share the bytes of each backup
   std::optional<TcpConfig> tcp;             // empty: no listener on the network
+  std::string metrics_listen;               // HOST:PORT; empty: no metrics
+  std::string timeline_dir;                 // for recordings; empty: none
+  Bytes timeline_limit = 1_GiB;             // of one recording
   std::vector<Group> groups;                // for everybody
   std::vector<std::string> described;       // "name=value (source)", one for each setting
 };

@@ -27,19 +27,26 @@
 #include "daemon/host_budget.h"
 #include "daemon/identity.h"
 #include "daemon/journal.h"
+#include "daemon/metrics.h"
+#include "daemon/node_sample.h"
 #include "daemon/node_state.h"
+#include "daemon/node_timeline.h"
+#include "daemon/operation_text.h"
 #include "daemon/operations.h"
 #include "daemon/reaper.h"
 #include "daemon/recovery.h"
 #include "daemon/registry.h"
 #include "daemon/reservations.h"
 #include "daemon/runtime_dir.h"
+#include "daemon/sampler.h"
 #include "daemon/scratch.h"
 #include "daemon/service.h"
 #include "daemon/service_listener.h"
 #include "daemon/service_tcp.h"
+#include "daemon/service_text.h"
 #include "daemon/shim_listener.h"
 #include "daemon/status.h"
+#include "daemon/timeline_recording.h"
 #include "daemon/unmanaged.h"
 #include "daemon/warmer.h"
 #include "daemon/words.h"
@@ -94,7 +101,7 @@ void WaitForSignal(const Fd& signals) {
 }
 
 int Run(const Config& config) {
-  SetLog("parkaded", config.log_level);
+  SetLog("parkaded", config.log_level, config.log_format);
   const Fd signals = CatchSignals();
   RaiseLimits();
   if (auto s = CheckOpenFiles(); !s.ok()) return Refuse(s);
@@ -165,12 +172,33 @@ int Run(const Config& config) {
                       }},
                      {});
 
-  Operations operations(&journal);
+  std::unique_ptr<TimelineRecording> recording;
+  if (!config.timeline_dir.empty()) {
+    auto begun = TimelineRecording::Begin(config.timeline_dir, config.timeline_limit);
+    if (!begun.ok()) return Refuse(begun.status());
+    recording = std::move(*begun);
+  }
+  NodeTimeline timeline({}, [&recording](const v1::TimelineEntry& entry) {
+    if (recording != nullptr) recording->Add(entry);
+  });
+  std::unique_ptr<Metrics> metrics;
+  if (!config.metrics_listen.empty()) {
+    auto listens = Metrics::Listen({registry, gpus, scratch, budgets}, config.metrics_listen);
+    if (!listens.ok()) return Refuse(listens.status());
+    metrics = std::move(*listens);
+  }
+  Operations operations(&journal, [&](const OperationView& ended) {
+    v1::Operation told;
+    Write(ended, &told);
+    timeline.Add(told);
+    if (metrics != nullptr) metrics->Ended(ended);
+    LogEnded(ended);
+  });
   WriteBehinds behinds(node, operations);
   behinds.GoOn(journal, registry);
   Groups groups(config.groups, &journal);
   ControlService service({authority, registry, events, gpus, scratch, node, operations, groups,
-                          account, reservations, budgets, behinds});
+                          account, reservations, budgets, behinds, timeline});
   grpc::EnableDefaultHealthCheckService(true);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   grpc::ServerBuilder builder;
@@ -193,6 +221,10 @@ int Run(const Config& config) {
     fprintf(stderr, "parkaded: the gRPC server does not start\n");
     return 1;
   }
+  // Ends with `events`.
+  const Sampler sampler(
+      events, [&] { return ReadNode(registry, gpus, scratch.rules()); },
+      [&timeline](const NodeSample& sample) { timeline.Add(sample); });
   {
     const ServiceListener controls(std::move(*control_socket), *server, authority);
     Log(LogLevel::kInfo, "serving %s", config.runtime_dir.c_str());

@@ -19,8 +19,10 @@ std::string Base36(uint64_t number) {
 
 }  // namespace
 
-Operations::Operations(Journal* journal)
-    : journal_(journal), prefix_(Base36(WallClockNs() / 1'000'000)) {
+Operations::Operations(Journal* journal, Ended ended)
+    : journal_(journal),
+      ended_listener_(std::move(ended)),
+      prefix_(Base36(WallClockNs() / 1'000'000)) {
   if (journal_ == nullptr) return;
   const MutexLock lock(mu_);
   for (const GivenAnswer& given : journal_->found().answers) {
@@ -136,6 +138,12 @@ void Operations::Carry(const Shared& operation, const Work& work) {
     journal_->Answer({origin.caller, origin.request_id, operation->body, answer, origin.id,
                       operation->kind, operation->course.pids(), origin.begun_ns, ended_ns,
                       operation->course.report()});
+  }
+  if (ended_listener_) {
+    OperationView view = ViewOf(*operation);
+    view.answer = answer;
+    view.ended_ns = ended_ns;
+    ended_listener_(view);
   }
   const MutexLock lock(mu_);
   operation->answers_repeats = !again;

@@ -49,9 +49,12 @@ class Operations {
     std::string request_id;
   };
 
+  // Hears of each that has ended, on its thread and before its caller does. Any thread.
+  using Ended = std::function<void(const OperationView&)>;
+
   // Answers that were given are found again, also those in `journal`, which outlives this. Null:
   // none outlives this.
-  explicit Operations(Journal* journal = nullptr);
+  explicit Operations(Journal* journal = nullptr, Ended ended = {});
   ~Operations() { Finish(); }
 
   // Starts `work`, unless the same caller has sent the same id before: then the answer is that of
@@ -116,6 +119,7 @@ class Operations {
   void JoinEnded() EXCLUDES(mu_);
 
   Journal* const journal_;
+  const Ended ended_listener_;
   const std::string prefix_;  // of ids: no other daemon of this node has had it
   mutable Mutex mu_;          // before Course's; not held while an operation works
   CondVar ended_;

@@ -321,7 +321,11 @@ void Scratch::Remember(const std::string& base) {
 }
 
 std::vector<SweptDirectory> Scratch::SweepAll(const Sweep& sweep) const {
-  return SweepBases(rules_, BasesToSweep(rules_.dirs, ReadLines(FileName())), sweep);
+  auto swept = SweepBases(rules_, BasesToSweep(rules_.dirs, ReadLines(FileName())), sweep);
+  for (const SweptDirectory& directory : swept) {
+    if (directory.dead && sweep.mode == Sweep::Mode::kRemove) reclaimed_ += directory.bytes;
+  }
+  return swept;
 }
 
 }  // namespace parkade::daemon

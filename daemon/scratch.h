@@ -2,6 +2,7 @@
 // does not need.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <set>
@@ -71,6 +72,8 @@ class Scratch {
   // Sweeps the bases that are configured, those used by earlier daemons and the places of the last
   // resort. Blocks; any thread.
   std::vector<SweptDirectory> SweepAll(const Sweep& sweep) const;
+  // What sweeps have removed since the start.
+  Bytes reclaimed_bytes() const { return reclaimed_.load(std::memory_order_relaxed); }
 
   const ScratchRules& rules() const { return rules_; }
 
@@ -93,6 +96,7 @@ class Scratch {
   const ScratchRules rules_;
   const std::string state_dir_;
   ScratchTrials trials_;
+  mutable std::atomic<Bytes> reclaimed_{0};
   Mutex mu_;  // innermost
   std::set<std::string> remembered_ GUARDED_BY(mu_);
 };

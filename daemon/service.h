@@ -5,6 +5,7 @@
 #include "daemon/budgets.h"
 #include "daemon/groups.h"
 #include "daemon/node_state.h"
+#include "daemon/node_timeline.h"
 #include "daemon/operations.h"
 #include "daemon/write_behinds.h"
 #include "proto/control.grpc.pb.h"
@@ -31,6 +32,7 @@ class ControlService final : public v1::Control::Service {
     Reservations& reservations;
     Budgets& budgets;
     WriteBehinds& behinds;
+    NodeTimeline& timeline;
   };
   explicit ControlService(Neighbours neighbours) : to_(neighbours) {}
 
@@ -79,6 +81,10 @@ class ControlService final : public v1::Control::Service {
                               v1::CollectGarbageResponse* response) override;
   grpc::Status Watch(grpc::ServerContext* context, const v1::WatchRequest* request,
                      grpc::ServerWriter<v1::Event>* writer) override;
+  grpc::Status Mark(grpc::ServerContext* context, const v1::MarkRequest* request,
+                    v1::MarkResponse* response) override;
+  grpc::Status GetTimeline(grpc::ServerContext* context, const v1::GetTimelineRequest* request,
+                           grpc::ServerWriter<v1::TimelineEntry>* writer) override;
 
  private:
   // Carries `work` out as an operation under the request's id, and waits for it while the caller

@@ -144,6 +144,11 @@ class AsyncClient:
     async def collect_garbage(self, dry_run: bool = False, **options: Unpack[calls.CallOptions]) -> list[types.ScratchEntry]:
         return await self._call(calls.COLLECT_GARBAGE, {"dry_run": dry_run, **options})
 
+    async def mark(self, name: str = "", **options: Unpack[calls.MarkOptions]) -> types.TimelineMark:
+        """Says what a job does from now on, for the pictures of `parkade report`: a phase, until its next one or
+        kind="end"; or, with kind="point", a moment."""
+        return await self._call(calls.MARK, {"name": name, **options})
+
     async def watch(
         self, target: types.Target | None = None, timeout: float | None = None, operations: bool = False
     ) -> AsyncIterator[types.Event]:

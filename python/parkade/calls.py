@@ -99,6 +99,13 @@ class BudgetOptions(CallOptions, total=False):
     disk_bytes: int
 
 
+class MarkOptions(CallOptions, total=False):
+    """Without a job the mark is the whole node's."""
+
+    job: str
+    kind: types.TimelineMarkKind | str  # phase, unless said otherwise
+
+
 class BackupOptions(CallOptions, total=False):
     request_id: str
     allow_empty: bool
@@ -146,6 +153,7 @@ DEFINE_GROUP = Call("DefineGroup", QUESTION, lambda answer: messages.read(answer
 REMOVE_GROUP = Call("RemoveGroup", QUESTION, lambda answer: None)
 LIST_GROUPS = Call("ListGroups", QUESTION, _all("groups", types.Group))
 COLLECT_GARBAGE = Call("CollectGarbage", TRANSITION, _all("entries", types.ScratchEntry))
+MARK = Call("Mark", QUESTION, lambda answer: messages.read(answer.mark, types.TimelineMark))
 WATCH = Call("Watch", None, lambda event: messages.read(event, types.Event))
 
 

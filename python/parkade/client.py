@@ -169,6 +169,11 @@ class Client:
     def collect_garbage(self, dry_run: bool = False, **options: Unpack[calls.CallOptions]) -> list[types.ScratchEntry]:
         return self._call(calls.COLLECT_GARBAGE, {"dry_run": dry_run, **options})
 
+    def mark(self, name: str = "", **options: Unpack[calls.MarkOptions]) -> types.TimelineMark:
+        """Says what a job does from now on, for the pictures of `parkade report`: a phase, until its next one or
+        kind="end"; or, with kind="point", a moment."""
+        return self._call(calls.MARK, {"name": name, **options})
+
     def watch(
         self, target: types.Target | None = None, timeout: float | None = None, operations: bool = False
     ) -> Watch:

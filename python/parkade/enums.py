@@ -75,6 +75,13 @@ class EventKind(str, enum.Enum):
     OPERATION = "operation"
 
 
+class TimelineMarkKind(str, enum.Enum):
+    UNSPECIFIED = "unspecified"
+    PHASE = "phase"
+    END = "end"
+    POINT = "point"
+
+
 class OperationKind(str, enum.Enum):
     UNSPECIFIED = "unspecified"
     PAUSE = "pause"

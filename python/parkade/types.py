@@ -22,6 +22,7 @@ from .enums import (
     Overlap,
     Policy,
     ProcessState,
+    TimelineMarkKind,
 )
 
 
@@ -383,3 +384,12 @@ class Event:
     kind: EventKind
     process: Optional[Process]
     operation: Optional[Operation]
+
+
+@dataclass(frozen=True)
+class TimelineMark:
+    kind: TimelineMarkKind
+    name: str
+    job: str
+    time: datetime.datetime
+    owner: str

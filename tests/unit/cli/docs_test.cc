@@ -54,6 +54,7 @@ TEST_CASE("every example of the page runs") {
   *daemon.get_answer.mutable_process() = MakeProcess(4711, v1::PROCESS_STATE_RUNNING);
   daemon.node_answer.add_gpus()->set_uuid("GPU-aaaa");
   daemon.cancel_answer.set_state(v1::Operation::STATE_FAILED);
+  daemon.timeline.emplace_back().mutable_start()->set_format(1);
   const std::string folder = std::filesystem::path(PARKADE_COMMAND).parent_path();
   const Environment environment = {{"PATH", folder + ":/usr/bin:/bin"},
                                    {"PID", "4711"},
@@ -73,8 +74,9 @@ TEST_CASE("every example of the page runs") {
 TEST_CASE("the page names every option of every verb") {
   const std::string page = ReadPage();
   for (const std::string verb :
-       {"", "run", "ps", "show", "pause", "resume", "handoff", "wait-free", "gpus", "reserve",
-        "release", "budget", "verify", "prefetch", "watch", "ops", "cancel", "group", "gc"}) {
+       {"",       "run",     "ps",      "show",   "pause",  "resume",   "handoff", "wait-free",
+        "gpus",   "reserve", "release", "budget", "verify", "prefetch", "watch",   "ops",
+        "cancel", "group",   "gc",      "mark",   "report", "top",      "plan"}) {
     const Outcome help = verb.empty() ? RunCli({"--help"}) : RunCli({verb, "--help"});
     const std::set<std::string> options = Options(help.out);
     CHECK(options.count("--help") == 1);

@@ -164,6 +164,19 @@ grpc::Status FakeControl::ListGroups(grpc::ServerContext*, const v1::ListGroupsR
   return error;
 }
 
+grpc::Status FakeControl::Mark(grpc::ServerContext*, const v1::MarkRequest* request,
+                               v1::MarkResponse*) {
+  mark_request = *request;
+  return error;
+}
+
+grpc::Status FakeControl::GetTimeline(grpc::ServerContext*, const v1::GetTimelineRequest* request,
+                                      grpc::ServerWriter<v1::TimelineEntry>* writer) {
+  timeline_request = *request;
+  for (const auto& entry : timeline) writer->Write(entry);
+  return error;
+}
+
 grpc::Status FakeControl::Watch(grpc::ServerContext*, const v1::WatchRequest* request,
                                 grpc::ServerWriter<v1::Event>* writer) {
   watch_request = *request;

@@ -43,9 +43,10 @@ class FakeControl final : public v1::Control::Service {
   v1::ListOperationsResponse operations_answer;
   v1::Operation cancel_answer;
   v1::ListGroupsResponse groups_answer;
-  std::vector<v1::Event> events;        // what Watch sends
-  bool watch_ends = true;               // after them; else when this object goes
-  std::function<void()> before_answer;  // called inside Pause and Resume
+  std::vector<v1::TimelineEntry> timeline;  // what GetTimeline sends
+  std::vector<v1::Event> events;            // what Watch sends
+  bool watch_ends = true;                   // after them; else when this object goes
+  std::function<void()> before_answer;      // called inside Pause and Resume
 
   // Questions; read them after the call.
   v1::ListProcessesRequest list_request;
@@ -66,6 +67,8 @@ class FakeControl final : public v1::Control::Service {
   v1::CancelOperationRequest cancel_request;
   v1::DefineGroupRequest define_request;
   v1::RemoveGroupRequest remove_request;
+  v1::MarkRequest mark_request;
+  v1::GetTimelineRequest timeline_request;
   int moves = 0;  // calls of Pause, Resume and Handoff
 
  private:
@@ -106,6 +109,10 @@ class FakeControl final : public v1::Control::Service {
                           v1::ListGroupsResponse*) override;
   grpc::Status Watch(grpc::ServerContext*, const v1::WatchRequest*,
                      grpc::ServerWriter<v1::Event>*) override;
+
+  grpc::Status Mark(grpc::ServerContext*, const v1::MarkRequest*, v1::MarkResponse*) override;
+  grpc::Status GetTimeline(grpc::ServerContext*, const v1::GetTimelineRequest*,
+                           grpc::ServerWriter<v1::TimelineEntry>*) override;
 
   TestDirectory directory_;
   std::unique_ptr<grpc::Server> server_;

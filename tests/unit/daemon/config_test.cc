@@ -132,6 +132,28 @@ TEST_CASE("there is a listener on the network only where all of it is configured
   }
 }
 
+TEST_CASE("metrics, recordings and the log's format are read from the file") {
+  environment.clear();
+  const auto quiet = Load();
+  REQUIRE(quiet.ok());
+  CHECK(quiet->metrics_listen.empty());
+  CHECK(quiet->timeline_dir.empty());
+  CHECK(Shows(*quiet, "metrics.listen=no metrics (default)"));
+  const auto config = Load({},
+                           "[daemon]\nlog_format = 'json'\n[metrics]\nlisten = '127.0.0.1:9464'\n"
+                           "[timeline]\ndir = '/var/lib/t'\nlimit = '2G'\n");
+  REQUIRE(config.ok());
+  CHECK(config->log_format == LogFormat::kJson);
+  CHECK(config->metrics_listen == "127.0.0.1:9464");
+  CHECK(config->timeline_dir == "/var/lib/t");
+  CHECK(config->timeline_limit == 2_GiB);
+  CHECK(Refusal("[daemon]\nlog_format = 'xml'\n").find("neither text nor json") !=
+        std::string::npos);
+  CHECK(Refusal("[metrics]\nlisten = '9464'\n").find("not a host and a port") != std::string::npos);
+  CHECK(Refusal("[timeline]\ndir = 'here'\n").find("not an absolute path") != std::string::npos);
+  CHECK(Refusal("[timeline]\nlimit = 'all'\n").find("timeline.limit") != std::string::npos);
+}
+
 TEST_CASE("groups are read with their processes and policies") {
   const auto config = Load({},
                            "[groups.rollout]\njob = 'rl'\nrole = 'rollout'\nranks = [0, 3]\n"
