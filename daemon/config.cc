@@ -188,9 +188,9 @@ absl::StatusOr<Config> LoadConfig(const Flags& flags, Environment environment) {
   }
   config.metrics_listen = metrics.text();
   if (!metrics.value.empty() && !IsAddress(config.metrics_listen)) {
-    mistakes.Add(metrics.place, metrics.name,
-                 Cat("\"", config.metrics_listen,
-                     "\" is not a host and a port such as 127.0.0.1:9464"));
+    mistakes.Add(
+        metrics.place, metrics.name,
+        Cat("\"", config.metrics_listen, "\" is not a host and a port such as 127.0.0.1:9464"));
   }
   config.timeline_dir = DirectoryOf(recording, "", mistakes);
   if (!limit.value.empty()) {

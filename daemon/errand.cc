@@ -30,7 +30,7 @@ absl::Status Errand::Run() {
   Await(*round);
   const auto in_time = round->answers();
   if (!round->WaitAll(Deadline::InMs(0))) {
-    Stop();
+    Stop(processes_, Deadline::InMs(0));
     round->WaitAll(Deadline::InMs(std::min(kStopMs, stall_ms_)));
   }
   absl::Status worst;
@@ -90,12 +90,12 @@ uint64_t Errand::BytesDone() const {
   return sum;
 }
 
-// Who is through by now, or does something else by now, is not disturbed by it.
-void Errand::Stop() const {
-  const auto round = std::make_shared<Round>(processes_.size());
+void Errand::Stop(const ProcessList& processes, Deadline by) {
+  const auto round = std::make_shared<Round>(processes.size());
   auto stop = wire::Make<wire::Verify>();
   stop.stop = 1;
-  for (size_t i = 0; i < processes_.size(); ++i) processes_[i]->Send(stop, round, i);
+  for (size_t i = 0; i < processes.size(); ++i) processes[i]->Send(stop, round, i);
+  round->WaitAll(by);
 }
 
 }  // namespace parkade::daemon

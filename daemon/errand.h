@@ -31,10 +31,13 @@ class Errand {
   // anything else that a process answered; CANCELLED; SHIM_STALLED.
   absl::Status Run();
 
+  // Has whatever is read or moved of these processes' backups end, and waits until `by` for that.
+  // Who is through by now, or does something else by now, is not disturbed by it.
+  static void Stop(const ProcessList& processes, Deadline by);
+
  private:
   void Await(Round& round) const;
   uint64_t BytesDone() const;
-  void Stop() const;
 
   const ProcessList& processes_;
   Course& course_;

@@ -83,18 +83,16 @@ void NodeState::BeginBehind(const PauseOrder& order, const std::vector<Member>& 
 }
 
 void NodeState::EndBehind(const ProcessList& processes) {
-  const auto round = std::make_shared<Round>(processes.size());
-  auto stop = wire::Make<wire::Verify>();
-  stop.stop = 1;
-  for (size_t i = 0; i < processes.size(); ++i) {
-    if (processes[i]->behind() == 0) {
-      round->Give(i, {});
-      continue;
-    }
-    processes[i]->EndBehind();
-    processes[i]->Send(stop, round, i);
+  ProcessList moving;
+  for (const auto& process : processes) {
+    if (process->behind() != 0) moving.push_back(process);
   }
-  round->WaitAll(Deadline::InMs(kStopMs));
+  StopMoves(moving);
+}
+
+void NodeState::StopMoves(const ProcessList& processes) {
+  for (const auto& process : processes) process->EndBehind();
+  Errand::Stop(processes, Deadline::InMs(kStopMs));
 }
 
 absl::StatusOr<Outcomes> NodeState::WriteBehind(const BehindOrder& order, Course& course,

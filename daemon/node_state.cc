@@ -120,7 +120,7 @@ absl::StatusOr<Outcomes> NodeState::Pause(const Caller& caller, const PauseOrder
   timeline.Ended("free figures");
   if (deep) {
     // What still moves would wait in the driver until a resume.
-    EndBehind(claimed->processes);
+    StopMoves(claimed->processes);
     GoDeep(members, *deep);
     timeline.Ended("deep");
   }

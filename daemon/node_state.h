@@ -139,6 +139,8 @@ class NodeState {
                           const Course& course, Outcomes& outcomes);
   // Ends it, and waits a moment for what is under way of it: by then the ledgers say what is where.
   static void EndBehind(const ProcessList& processes);
+  // The same of whatever moves or reads their backups.
+  static void StopMoves(const ProcessList& processes);
   // Adds what it moves to `outcome`.
   absl::Status MoveOn(const std::shared_ptr<Process>& process, bool release_host, Course& course,
                       Outcome& outcome);

@@ -144,10 +144,10 @@ class Gate {
   static std::atomic<uint32_t> capturing_;  // how many are counted
   static std::atomic<uint32_t> left_;  // counts leavers and takers of a ticket; the closer's futex
   static std::atomic<uint32_t> openings_;  // counts them; the futex of EnterWhenOpen
-  static std::atomic<int> knock_fd_;   // -1: nobody wants to hear it
-  static std::atomic<bool> knocked_;   // since the gate closed
-  static std::atomic<uint32_t> passed_;  // counts what has got through a closed gate
-  static uint32_t passed_at_close_;      // the closer's
+  static std::atomic<int> knock_fd_;       // -1: nobody wants to hear it
+  static std::atomic<bool> knocked_;       // since the gate closed
+  static std::atomic<uint32_t> passed_;    // counts what has got through a closed gate
+  static uint32_t passed_at_close_;        // the closer's
   static Chunk first_chunk_;
   static constinit thread_local Slot* mine_;
 };

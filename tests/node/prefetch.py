@@ -107,6 +107,12 @@ def interrupted(p, client, node, app):
     harness.equal((type(failure), failure.reason), (p.Cancelled, "CANCELLED"), "how the prefetch ended")
     app.step()
 
+    # It must not be in the driver when that takes the process.
+    failure = p.errors.of(beside_pause.struck(client, node, app, begin, "pause", app.pid, "--deep").failure)
+    harness.equal((type(failure), failure.reason), (p.Cancelled, "CANCELLED"), "how the prefetch ended at a deep pause")
+    client.resume(app.pid)
+    app.step()
+
     operation = beside_pause.struck(client, node, app, begin, "cancel", "ID")
     harness.equal(p.errors.of(operation.failure).details["operation"], operation.id, "how it ended")
     on_host, on_disk = beside_pause.tiers(client, app)

@@ -26,10 +26,11 @@ struct Runtime {
   Foreign foreign{driver, *ledger};
   Registrations registrations{*ledger};
   Wants wants;
+  TurnWaits turns{false};
   ShareServer exports{driver, heap};
   Imports imports{driver, heap};
-  Parts parts{driver, contexts, streams, heap,    foreign,   registrations,
-              wants,  exports,  imports, *ledger, "default", 0};
+  Parts parts{driver,  contexts, streams, heap,      foreign, registrations, wants,
+              exports, imports,  *ledger, "default", 0,       turns};
 };
 
 wire::LedgerHeader Ledger() {
