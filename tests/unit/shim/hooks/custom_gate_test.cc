@@ -75,6 +75,12 @@ struct Handled {
   std::function<void(World&)> call;
 };
 
+CUmemoryPool OwnPool() {
+  CUmemoryPool pool = nullptr;
+  cuDeviceGetDefaultMemPool(&pool, 0);
+  return pool;
+}
+
 // Ends a capture, if one has begun.
 void Capture(CUstream stream) {
   CUgraph graph = nullptr;
@@ -157,6 +163,14 @@ const std::map<std::string, Handled>& Table() {
        {kWaits,
         [](World&) {
           cuMemPoolDestroy((cuMemPoolCreate(&made_pool, &kPoolProperties), made_pool));
+        }}},
+      // As it is, so that the other calls find what they know.
+      {"cuDeviceSetMemPool", {kPasses, [](World&) { cuDeviceSetMemPool(0, OwnPool()); }}},
+      {"cuMemSetMemPool",
+       {kPasses,
+        [](World&) {
+          CUmemLocation here{CU_MEM_LOCATION_TYPE_DEVICE, {0}};
+          cuMemSetMemPool(&here, CU_MEM_ALLOCATION_TYPE_PINNED, OwnPool());
         }}},
       {"cuMemPoolTrimTo", {kWaits, [](World& w) { cuMemPoolTrimTo(w.pool, 0); }}},
       {"cuMemPoolDestroy", {kWaits, [](World& w) { cuMemPoolDestroy(w.doomed_pool); }}},
