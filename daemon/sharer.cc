@@ -79,8 +79,8 @@ absl::Status NoRoom() {
 
 }  // namespace
 
-Sharer::Sharer(Neighbours neighbours, uint64_t quantum_ns)
-    : to_(neighbours), quantum_ns_(quantum_ns), turns_(quantum_ns) {
+Sharer::Sharer(Neighbours neighbours, uint64_t quantum_ns, uint64_t hope_ns)
+    : to_(neighbours), quantum_ns_(quantum_ns), hope_ns_(hope_ns), turns_(quantum_ns) {
   thread_ = std::thread([this] { Loop(); });
 }
 
@@ -153,6 +153,7 @@ uint64_t Sharer::Look() {
   turns_.Keep(known);
   for (const auto& [key, want] : sight.wants) asking.insert(key);
   turns_.SetAsking(asking);
+  std::erase_if(hopeless_since_, [&](const auto& entry) { return !asking.contains(entry.first); });
   std::erase_if(granted_, [&](const auto& grant) { return !asking.contains(grant.first); });
   for (const Party& party : sight.parties) {
     for (const auto& process : party.processes) process->SetAsksTurn(asking.contains(party.key));
@@ -229,8 +230,11 @@ void Sharer::Decide(const std::string& key, const Want& want, Sight& sight) {
   const Turns::Choice choice = Turns::Choose(needs, *free, std::move(holders), sight.now_ns);
   switch (choice.what) {
     case Turns::Choice::What::kNever:
-      if (!others_may_do) return Refuse(party, NoRoom());
-      break;
+      if (others_may_do) break;
+      if (sight.now_ns - hopeless_since_.emplace(key, sight.now_ns).first->second >= hope_ns_) {
+        return Refuse(party, NoRoom());
+      }
+      return Block(needs, sight.blocked);
     case Turns::Choice::What::kWait:
       sight.again_ns = std::min(sight.again_ns, choice.until_ns);
       break;
@@ -243,6 +247,7 @@ void Sharer::Decide(const std::string& key, const Want& want, Sight& sight) {
       sight.blocked.insert(under_way_.back().gpus.begin(), under_way_.back().gpus.end());
       break;
   }
+  hopeless_since_.erase(key);
   Block(needs, sight.blocked);
 }
 

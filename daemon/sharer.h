@@ -34,7 +34,9 @@ class Sharer {
     GpuAccount& account;
     Reservations& reservations;
   };
-  Sharer(Neighbours neighbours, uint64_t quantum_ns);
+  // Whoever holds the memory may have started a moment ago, and be known here only then: an ask
+  // that nobody could make room for is refused after `hope_ns`.
+  Sharer(Neighbours neighbours, uint64_t quantum_ns, uint64_t hope_ns = 2'000'000'000);
   ~Sharer() { Stop(); }
 
   // What the process waits for now; takes the place of what it asked for before. Any thread; does
@@ -100,7 +102,7 @@ class Sharer {
   void Refuse(const Party& party, const absl::Status& why) EXCLUDES(mu_);
 
   const Neighbours to_;
-  const uint64_t quantum_ns_;
+  const uint64_t quantum_ns_, hope_ns_;
 
   Mutex mu_;  // not held while anything is asked, told or waited for
   CondVar changed_;
@@ -112,6 +114,7 @@ class Sharer {
   Turns turns_;
   std::list<Turn> under_way_;
   std::map<std::string, Grant> granted_;
+  std::map<std::string, uint64_t> hopeless_since_;  // nobody could make room for it
 
   std::thread thread_;  // last
 };
