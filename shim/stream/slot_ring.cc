@@ -277,7 +277,12 @@ void SlotRing::HasCommitted(uint64_t step) {
 
 void SlotRing::FailStep(const Error& error) {
   MutexLock lock(mu_);
-  if (!error_) error_ = error;
+  if (open_) {
+    if (!error_) error_ = error;
+  } else if (committed_ != last_ && !torn_) {
+    // Its caller has ended it, on bytes that may not have come: nobody can give it up any more.
+    torn_ = TornBy(error, last_);
+  }
   changed_.NotifyAll();
 }
 

@@ -249,7 +249,9 @@ class StreamProcess {
     const uint64_t numel = resident.buckets()[0].numel;
     std::vector<std::vector<float>> values(engine->layout().segments().size(),
                                            std::vector<float>(numel));
-    REQUIRE(engine->BeginStep(engine->committed() + 1, nullptr).ok());
+    const auto begun = engine->BeginStep(engine->committed() + 1, nullptr);
+    INFO((begun.ok() ? "" : begun.error().what));
+    REQUIRE(begun.ok());
     for (;;) {
       auto job = engine->Acquire(Deadline::InMs(20'000), StepEngine::Form::kViews);
       INFO((job.ok() ? "" : job.error().what));
