@@ -116,6 +116,7 @@ def run(node):
     if harness.ON_CARD:
         raise harness.Skip("faults come from the simulated driver")
     parkade = python_package.load()
+    node.env["PARKADE_ELISION"] = "off"  # every byte is to move, also one that has not changed
     node.start_daemon()
     app = node.verifier("--buffers", 3, "--bytes", 150_000_000)
     app.step()
