@@ -88,8 +88,8 @@ class SlotRing {
 
   // ---- all three ----
 
-  // The open step has failed; what failed first counts. One before it is still written. Where none is
-  // open but one is not all written yet, the store is torn: that was made of what has failed.
+  // The open step has failed; what failed first counts. One before it is still written. Where none
+  // is open but one is not all written yet, the store is torn: that was made of what has failed.
   void FailStep(const Error& error);
   // A lane has given up what it had of a step that failed, and has nothing any more.
   void Forget(const std::vector<StreamJob>& jobs);
