@@ -26,8 +26,8 @@ using Arguments = std::vector<std::string>;
 
 constexpr size_t kMostAtOnce = 128;
 constexpr std::array kMoving = {"pause", "resume", "handoff"};
-constexpr std::array kOthers = {"ps",       "show", "gpus",   "budget", "verify",
-                                "prefetch", "ops",  "cancel", "group",  "gc"};
+constexpr std::array kOthers = {"ps",  "show",   "gpus",  "budget", "verify", "prefetch",
+                                "ops", "cancel", "group", "gc",     "mark"};
 
 // One node, and what came of it.
 struct Turn {
@@ -111,17 +111,28 @@ std::vector<std::string> Moved(const Child& child, bool paused) {
   return pids;
 }
 
-// The way back for a node that is through: who left comes in again, who came in leaves.
-void TakeBack(Turn& turn) {
+// The value that an option has in `arguments`; empty without it.
+std::string ValueOf(const Arguments& arguments, const std::string& option) {
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    if (arguments[i] == option && i + 1 < arguments.size()) return arguments[i + 1];
+    if (absl::StartsWith(arguments[i], option + "=")) return arguments[i].substr(option.size() + 1);
+  }
+  return {};
+}
+
+// The way back for a node that is through: who left comes in again, who came in leaves. `epoch` is
+// the caller's, so that one who has come after him is not undone.
+void TakeBack(Turn& turn, const std::string& epoch) {
   const auto out = Moved(turn.move, true), in = Moved(turn.move, false);
+  if (out.empty() && in.empty()) return;
   Arguments words;
-  if (in.empty()) {
-    words = {"resume"};
-    words.insert(words.end(), out.begin(), out.end());
+  if (out.empty() || in.empty()) {
+    words = {in.empty() ? "resume" : "pause"};
+    for (const auto& pids : {out, in}) words.insert(words.end(), pids.begin(), pids.end());
   } else {
     words = {"handoff", "--out", absl::StrJoin(in, ","), "--in", absl::StrJoin(out, ",")};
   }
-  if (out.empty()) return;
+  if (!epoch.empty()) words.insert(words.end(), {"--epoch", epoch});
   const Child back = RunOn(turn, words, {});
   turn.took_back = back.exit_code == kExitOk;
   turn.take_back_error = ErrorOf(back);
@@ -230,8 +241,8 @@ int Move(const std::string& verb, Arguments arguments, std::vector<Turn>& turns,
   }
   OnAll(turns, [&](Turn& turn) { turn.move = RunOn(turn, arguments, moves); });
   if (verb != "resume" && FirstBad(turns, &Turn::move) != kExitOk) {
-    OnAll(turns, [](Turn& turn) {
-      if (turn.move.exit_code == kExitOk) TakeBack(turn);
+    OnAll(turns, [epoch = ValueOf(arguments, "--epoch")](Turn& turn) {
+      if (turn.move.exit_code == kExitOk) TakeBack(turn, epoch);
     });
   }
   return PrintMoves(turns, context);

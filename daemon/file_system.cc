@@ -12,6 +12,7 @@
 #include <iterator>
 
 #include "common/fd.h"
+#include "common/io/memory_files.h"
 
 namespace parkade::daemon {
 namespace {
@@ -27,8 +28,6 @@ Result<unsigned long> TypeOf(int fd) {
   if (fstatfs(fd, &fs) != 0) return OsError(errno, "look at a file system");
   return static_cast<unsigned long>(fs.f_type);
 }
-
-bool IsMemory(unsigned long type) { return type == TMPFS_MAGIC || type == RAMFS_MAGIC; }
 
 }  // namespace
 
@@ -49,7 +48,7 @@ std::optional<std::string> UpperDirectory(std::span<const MountInfo> mounts, uin
 Result<bool> IsInMemory(int dir) {
   const auto type = TypeOf(dir);
   if (!type.ok()) return type.error();
-  if (IsMemory(*type)) return true;
+  if (IsMemoryType(*type)) return true;
   if (*type != OVERLAYFS_SUPER_MAGIC) return false;
   struct statx mount;
   if (statx(dir, "", AT_EMPTY_PATH, STATX_MNT_ID, &mount) != 0 ||
@@ -61,7 +60,7 @@ Result<bool> IsInMemory(int dir) {
   const Fd fd(open(upper->c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
   if (!fd) return false;
   const auto upper_type = TypeOf(fd.get());
-  return upper_type.ok() && IsMemory(*upper_type);
+  return upper_type.ok() && IsMemoryType(*upper_type);
 }
 
 bool IsLocal(int dir) {

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstring>
 #include <map>
 #include <tuple>
 
@@ -35,20 +36,26 @@ std::vector<TagBytes> PartsOf(const wire::LedgerView& ledger) {
   std::map<std::tuple<uint32_t, std::string, wire::Place>, Bytes> sums;
   std::map<uint32_t, Bytes> in_hbm, moving;
   std::map<std::pair<uint32_t, std::string>, Bytes> moving_by_tag;
+  // A process has many allocations of few tags, mostly in runs: a run of them is one sum.
+  const wire::LedgerRecord* run = nullptr;
+  Bytes* sum = nullptr;
   for (const wire::LedgerRecord& r : ledger.records) {
     if (r.device < 0 || size_t(r.device) >= wire::kMaxDevices || !wire::IsPlace(r.place)) continue;
     // The shim counts foreign memory by device.
     if (wire::AllocationClass(r.allocation_class) == wire::AllocationClass::kForeign) continue;
     const auto place = wire::Place(r.place);
     const Bytes bytes = std::min(r.bytes, kMostClaimed);
-    const std::string tag = Printable(ReadText(r.tag));
-    if (place == wire::Place::kMoving) {
-      moving[uint32_t(r.device)] += bytes;
-      moving_by_tag[{uint32_t(r.device), tag}] += bytes;
-    }
-    if (!HasPlace(place)) continue;
-    sums[{uint32_t(r.device), tag, place}] += bytes;
+    if (place == wire::Place::kMoving) moving[uint32_t(r.device)] += bytes;
     if (place == wire::Place::kGpu) in_hbm[uint32_t(r.device)] += bytes;
+    if (run == nullptr || r.device != run->device || r.place != run->place ||
+        memcmp(r.tag, run->tag, sizeof r.tag) != 0) {
+      const std::string tag = Printable(ReadText(r.tag));
+      run = &r;
+      sum = place == wire::Place::kMoving ? &moving_by_tag[{uint32_t(r.device), tag}]
+            : HasPlace(place)             ? &sums[{uint32_t(r.device), tag, place}]
+                                          : nullptr;
+    }
+    if (sum != nullptr) *sum += bytes;
   }
   for (uint32_t i = 0; i < wire::kMaxDevices; ++i) {
     const wire::LedgerDevice& device = ledger.header.devices[i];

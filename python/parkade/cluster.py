@@ -148,7 +148,7 @@ class ClusterClient:
             "handoff", generation, options,
             lambda client, all: client.forecast_handoff(out, into, **all),
             lambda client, all: client.handoff(out, into, **all),
-            None if keep else lambda client, moved, all: client.handoff(_running(moved), _paused(moved), **all))
+            None if keep else _hand_back)
 
     async def _move(
         self, what: str, generation: int, options: Mapping[str, Any],
@@ -206,6 +206,14 @@ def _paused(results: Iterable[types.TransitionResult]) -> types.Selector:
 
 def _running(results: Iterable[types.TransitionResult]) -> types.Selector:
     return types.Selector(pids=tuple(result.pid for result in results if result.state is not types.ProcessState.PAUSED))
+
+
+def _hand_back(client: AsyncClient, moved: list[types.TransitionResult], options: Mapping[str, Any]) -> Awaitable[Any]:
+    """Where one side was as it should be already, only the other one has moved."""
+    came, left = _running(moved), _paused(moved)
+    if not left.pids:
+        return client.pause(came, **options)
+    return client.handoff(came, left, **options) if came.pids else client.resume(left, **options)
 
 
 def _refusal(answer: Any) -> errors.Error | None:

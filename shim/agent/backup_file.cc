@@ -3,14 +3,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/magic.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <cstdio>
 #include <utility>
 
 #include "common/deadline.h"
+#include "common/io/memory_files.h"
 #include "shim/libc/inherited_files.h"
 
 namespace parkade::shim {
@@ -71,12 +70,7 @@ Result<Fd> BackupFile::Reserve(const std::string& directory, Bytes bytes, bool i
   return given;
 }
 
-bool BackupFile::is_in_memory() const {
-  struct statfs info = {};
-  if (fstatfs(fd_.get(), &info) != 0) return false;
-  const auto type = (unsigned long)info.f_type;
-  return type == TMPFS_MAGIC || type == RAMFS_MAGIC;
-}
+bool BackupFile::is_in_memory() const { return IsMemoryFile(fd_.get()); }
 
 void BackupFile::ReadLink() {
   char path[32];

@@ -4,15 +4,15 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/magic.h>
 #include <sys/stat.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <cstdio>
 #include <cstring>
 #include <string_view>
 #include <utility>
+
+#include "common/io/memory_files.h"
 
 namespace parkade::shim {
 namespace {
@@ -37,13 +37,6 @@ Result<struct statx> Look(int fd, const char* what) {
 Error NoStore(const std::string& name, const std::string& base) {
   return MakeError(Code::kNotFound, "NO_STORE", "no store %s is kept in %s", name.c_str(),
                    base.c_str());
-}
-
-bool IsInMemory(int fd) {
-  struct statfs info = {};
-  if (fstatfs(fd, &info) != 0) return false;
-  const auto type = (unsigned long)info.f_type;
-  return type == TMPFS_MAGIC || type == RAMFS_MAGIC;
 }
 
 }  // namespace
@@ -81,7 +74,7 @@ Result<void> StoreFiles::OpenDirectory(const std::string& base, const Wanted& wa
   Directory directory;
   directory.base = Fd(open(base.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!directory.base) return OsError(errno, "opening the store's base %s", base.c_str());
-  if (!wanted.in_memory_too && IsInMemory(directory.base.get())) {
+  if (!wanted.in_memory_too && IsMemoryFile(directory.base.get())) {
     return MakeError(Code::kFailedPrecondition, "MEMORY_FILE_SYSTEM",
                      "%s is a file system in memory: a store there saves none", base.c_str());
   }

@@ -26,7 +26,7 @@ STATE = 4
 class Cluster:
     def __init__(self, network):
         self.network = network
-        self.nodes, self.apps = {}, {}
+        self.nodes, self.apps, self.clients = {}, {}, {}
         self._making = threading.Lock()  # a node takes its settings from this process's environment
 
     def add(self, number, config):
@@ -48,10 +48,19 @@ class Cluster:
         self.apps[number].step()
         return f"{address}:{PORT}"
 
-    def states(self):
-        return {number: node.state(self.apps[number].pid) for number, node in self.nodes.items()}
+    def state(self, number):
+        """By a client that stays: a command for each node each time costs more than all else here."""
+        if number not in self.clients:
+            self.clients[number] = python_package.load().Client(str(self.nodes[number].runtime))
+        (process,) = self.clients[number].list_processes(self.apps[number].pid)
+        return process.state.value
+
+    def states(self, but=None):
+        return {number: self.state(number) for number in self.nodes if number != but}
 
     def close(self):
+        for client in self.clients.values():
+            client.close()
         for node in self.nodes.values():
             with contextlib.suppress(Exception):
                 node.close()
@@ -60,8 +69,7 @@ class Cluster:
 
 
 def is_everywhere(cluster, state, but=None):
-    found = {number: node.state(cluster.apps[number].pid) for number, node in cluster.nodes.items() if number != but}
-    found = {number: each for number, each in found.items() if each != state}
+    found = {number: found for number, found in cluster.states(but).items() if found != state}
     harness.equal(found, {}, f"nodes that are not {state}")
 
 
@@ -124,7 +132,7 @@ async def failures(p, cluster, client, names, rl):
 
     # A node that is cut off while it moves: nobody knows of it, until it is back.
     async def cut():
-        harness.wait_for("the slow node moves", lambda: cluster.nodes[SLOW].state(cluster.apps[SLOW].pid) == "evicting")
+        harness.wait_for("the slow node moves", lambda: cluster.state(SLOW) == "evicting")
         network.cut.add(SLOW + 1)
 
     cutting = asyncio.create_task(asyncio.to_thread(lambda: asyncio.run(cut())))
@@ -136,7 +144,7 @@ async def failures(p, cluster, client, names, rl):
     refused = await fails(p, "look", client.pause(rl, generation=31))
     harness.equal([node.node for node in refused.outcome.failed], [names[SLOW]], "who cannot be asked")
     network.cut.clear()
-    harness.wait_for("the slow node is through", lambda: cluster.nodes[SLOW].state(cluster.apps[SLOW].pid) == "paused")
+    harness.wait_for("the slow node is through", lambda: cluster.state(SLOW) == "paused")
     await back(p, client, rl)
     is_everywhere(cluster, "running")
 

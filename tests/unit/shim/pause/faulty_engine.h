@@ -23,7 +23,8 @@ struct IoFaults {
   std::atomic<int> fail_at = 0;                     // 0: none fails
   bool (*fail_also)(const void* memory) = nullptr;  // and those of requests with such memory
   std::optional<Error> error;
-  std::atomic<int> stall_at = 0;  // from this one on the engine that has it gives none any more; 0: none
+  std::atomic<int> stall_at =
+      0;  // from this one on the engine that has it gives none any more; 0: none
   std::atomic<uint32_t> deepest = 0;  // most requests in flight at once, roughly
   // Waits for the disk with less in flight than the engine takes: others could have been under way.
   std::atomic<int> shallow_waits = 0;
