@@ -251,9 +251,10 @@ int Run(const Flags& flags, Config config) {
     fprintf(stderr, "parkaded: the gRPC server does not start\n");
     return 1;
   }
+  KnownParts known;  // the sampler's
   // Ends with `events`.
   const Sampler sampler(
-      events, [&] { return ReadNode(registry, gpus, scratch.rules()); },
+      events, [&] { return ReadNode(registry, gpus, scratch.rules(), known); },
       [&timeline](const NodeSample& sample) { timeline.Add(sample); });
   {
     const ServiceListener controls(std::move(*control_socket), *server, authority);

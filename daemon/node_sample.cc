@@ -86,19 +86,49 @@ std::vector<TagBytes> PartsOf(const wire::LedgerView& ledger) {
   return parts;
 }
 
-NodeSample ReadNode(const Registry& registry, const Gpus& gpus, const ScratchRules& rules) {
+std::vector<TagBytes> KnownParts::Of(const Key& key, const wire::LedgerHeader& header,
+                                     const Read& read) {
+  const auto found = known_.find(key);
+  const bool is_same =
+      found != known_.end() && memcmp(&found->second.header, &header, sizeof header) == 0;
+  if (is_same && found->second.is_settled) return found->second.parts;
+  const auto ledger = read();
+  if (!ledger.ok()) {
+    known_.erase(key);
+    return {};
+  }
+  return (known_[key] = {header, PartsOf(*ledger), is_same}).parts;
+}
+
+void KnownParts::Keep(const std::set<Key>& living) {
+  std::erase_if(known_, [&](const auto& entry) { return !living.contains(entry.first); });
+}
+
+NodeSample ReadNode(const Registry& registry, const Gpus& gpus, const ScratchRules& rules,
+                    KnownParts& known) {
   NodeSample sample;
   sample.time_ns = WallClockNs();
   sample.gpus = gpus.Read();
   sample.host = ReadHostMemory();
   sample.bases = ReportBases(rules);
+  std::set<KnownParts::Key> living;
   for (const auto& process : registry.All()) {
     ProcessSample& one = sample.processes.emplace_back();
     one.view = process->View();
-    if (const auto ledger = process->Ledger(); ledger.ok()) one.parts = PartsOf(*ledger);
+    if (one.view.ledger) {
+      const KnownParts::Key key{process->pid(), one.view.identity.start_ticks};
+      living.insert(key);
+      one.parts = known.Of(key, *one.view.ledger, [&] { return process->Ledger(); });
+    }
     if (one.view.identity.visible) one.resident_bytes = ResidentBytes(process->pid());
   }
+  known.Keep(living);
   return sample;
+}
+
+NodeSample ReadNode(const Registry& registry, const Gpus& gpus, const ScratchRules& rules) {
+  KnownParts none;
+  return ReadNode(registry, gpus, rules, none);
 }
 
 }  // namespace parkade::daemon

@@ -67,6 +67,49 @@ v1::MarkRequest Request(const std::string& name,
 
 }  // namespace
 
+TEST_CASE("a ledger that has not changed is not read again") {
+  KnownParts known;
+  const KnownParts::Key key{4711, 5};
+  wire::LedgerHeader header = {};
+  int reads = 0;
+  Bytes bytes = 1_GiB;
+  bool is_readable = true;
+  const auto read = [&]() -> absl::StatusOr<wire::LedgerView> {
+    ++reads;
+    if (!is_readable) return absl::NotFoundError("gone");
+    wire::LedgerView ledger = {};
+    ledger.header.devices[0].used = 1;
+    ledger.header.devices[0].resident_bytes = bytes;
+    return ledger;
+  };
+  const auto look = [&] {
+    const auto parts = known.Of(key, header, read);
+    return parts.empty() ? Bytes{0} : parts.front().bytes;
+  };
+
+  CHECK(look() == 1_GiB);
+  bytes = 2_GiB;  // a record may come a moment after its header
+  CHECK(look() == 2_GiB);
+  CHECK(look() == 2_GiB);
+  CHECK(reads == 2);
+  bytes = 3_GiB;
+  header.allocations = 1;
+  CHECK(look() == 3_GiB);
+  CHECK(look() == 3_GiB);
+  CHECK(look() == 3_GiB);
+  CHECK(reads == 4);
+  known.Keep({key});
+  look();
+  CHECK(reads == 4);
+  known.Keep({});
+  look();
+  CHECK(reads == 5);
+  is_readable = false;
+  CHECK(look() == 0);
+  is_readable = true;
+  CHECK(look() == 3_GiB);
+}
+
 TEST_CASE("only what changes is kept, and what is not there any more is zero") {
   NodeTimeline timeline({});
   timeline.Add(At(0, 3_GiB));
