@@ -18,8 +18,7 @@ namespace {
 
 using State = DriverProcess::State;
 
-// From the checkpointed state two calls lead to the running one; an earlier daemon's helper may
-// still be at its own meanwhile.
+// From the checkpointed state two calls lead to the running one.
 constexpr int kMostLooks = 8;
 // What a context with its modules may be where only the driver's free memory tells, in which
 // others' doings show too.

@@ -108,6 +108,13 @@ absl::StatusOr<DriverReply> DriverProcess::Receive(Deadline by, const char* what
 
 absl::Status DriverProcess::AwaitReady() {
   if (auto s = Start(); !s.ok() || ready_) return s;
+  const Identity& identity = process_->identity();
+  if (helper_.earlier != nullptr &&
+      !helper_.earlier->AwaitEnd(identity.pid, identity.uid, Deadline::InMs(helper_.start_ms))) {
+    return Fail(absl::StatusCode::kUnavailable, "DRIVER_STALLED",
+                Cat("process ", identity.pid, ": an earlier daemon's call of the driver goes on"),
+                {{"pid", std::to_string(identity.pid)}});
+  }
   const auto word = Receive(Deadline::InMs(helper_.start_ms), "cuInit");
   if (!word.ok()) return word.status();
   if (word->result == DriverReply::kNoDriver) {

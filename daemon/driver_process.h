@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "common/fd.h"
 #include "daemon/driver_helper.h"
+#include "daemon/earlier_helpers.h"
 #include "daemon/process.h"
 
 namespace parkade::daemon {
@@ -20,8 +21,9 @@ class DriverProcess {
   enum class State : uint32_t { kRunning, kLocked, kCheckpointed, kFailed };
 
   struct Helper {
-    std::string path = "/proc/self/exe";  // parkaded
-    uint64_t start_ms = 60'000;           // until it has opened the driver
+    std::string path = "/proc/self/exe";                      // parkaded
+    uint64_t start_ms = 60'000;                               // until it has opened the driver
+    std::shared_ptr<const EarlierHelpers> earlier = nullptr;  // waited for, as long as that
   };
 
   // Starts the helper and does not wait for it.

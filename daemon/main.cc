@@ -154,8 +154,11 @@ int Run(const Flags& flags, Config config) {
   GpuAccount account([&gpus](const auto& uuids) { return gpus.Free(uuids); },
                      [&reservations] { return reservations.Kept(); });
   Returning returning;
+  DeepPause::Settings deep;
+  deep.helper.earlier = std::make_shared<const EarlierHelpers>(EarlierHelpers::Find());
   NodeState node(
-      {registry, events, gpus, scratch, budget, account, journal, returning, reservations}, {});
+      {registry, events, gpus, scratch, budget, account, journal, returning, reservations}, {},
+      deep);
   std::atomic<int> wants{0};  // being answered
   Warmer warmer(budget);
   std::unique_ptr<TimelineRecording> recording;

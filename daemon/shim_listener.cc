@@ -325,7 +325,7 @@ int ShimListener::LookAfterLeavers() {
     if (!leaver.look_at.Passed()) {
       wait_ms = std::max(wait_ms, leaver.look_at.LeftMs());
       later.push_back(std::move(leaver));
-    } else if (leaver.process->HasBecomeAnother()) {
+    } else if (!leaver.process->ended() && leaver.process->HasBecomeAnother()) {
       Log(LogLevel::kInfo, "process %d has become another program", leaver.process->pid());
       Unwatch(leaver.process);
       Remove(leaver.process);

@@ -319,6 +319,25 @@ TEST_CASE("a process that ends while it is deep is gone, whatever is asked") {
   CHECK(ReasonOf(deep.Up()) == "PROCESS_ENDED");
 }
 
+TEST_CASE("what an earlier daemon's helper is still about is waited for") {
+  Node node;
+  Rank rank;
+  auto left = std::make_unique<DriverProcess>(rank.member.process, Rank::Helper());
+  REQUIRE(left->AskState(1000).ok());
+  DriverProcess::Helper helper = Rank::Helper();
+  helper.earlier = std::make_shared<const EarlierHelpers>(EarlierHelpers::Find());
+  helper.start_ms = 100;
+  DriverProcess later(rank.member.process, helper);
+  CHECK(ReasonOf(later.AskState(1000).status()) == "DRIVER_STALLED");
+
+  const Rank other;
+  DriverProcess about_another(other.member.process, helper);
+  CHECK(about_another.AskState(1000).ok());
+
+  left.reset();
+  CHECK(later.AskState(1000).ok());
+}
+
 TEST_CASE("what an earlier daemon has left is as the driver says") {
   Node node;
   Rank running, locked, checkpointed;
