@@ -16,6 +16,7 @@ import python_package
 import tun_network
 
 NODES = 64
+FEW = 8  # of them are enough to see what happens when one fails
 PORT = 7070
 DELAY, LOSS = 0.02, 0.01
 SLOW_GBPS = 0.02  # of the link of one node's GPU, so that its pause takes some seconds
@@ -58,14 +59,16 @@ class Cluster:
     def states(self, but=None):
         return {number: self.state(number) for number in self.nodes if number != but}
 
-    def close(self):
-        for client in self.clients.values():
-            client.close()
-        for node in self.nodes.values():
+    def leave(self, numbers):
+        """Ends all others."""
+        others = {number: node for number, node in self.nodes.items() if number not in numbers}
+        for number, node in others.items():
+            if number in self.clients:
+                self.clients.pop(number).close()
             with contextlib.suppress(Exception):
                 node.close()
-        for node in self.nodes.values():
             node.remove()
+            del self.nodes[number], self.apps[number]
 
 
 def is_everywhere(cluster, state, but=None):
@@ -105,7 +108,6 @@ async def drive(p, cluster, client, names):
     done = await client.resume(rl, generation=11)
     harness.equal(len(done.failed), 0, "nodes that failed")
     is_everywhere(cluster, "running")
-    return rl
 
 
 async def failures(p, cluster, client, names, rl):
@@ -242,11 +244,19 @@ def command_line(cluster, node, names, listed):
     harness.holds(table.code == 0 and names[SLOW] in table.out and "paused" in table.out, f"the table: {table.out} {table.err}")
 
 
-async def everything(p, cluster, names, folder):
+def client_of(p, names, folder):
     keys = {"certificate": folder / "orchestrator.pem", "key": folder / "orchestrator.key", "ca": folder / "good.pem"}
-    async with p.ClusterClient.at(names.values(), **{name: str(path) for name, path in keys.items()}) as client:
-        rl = await drive(p, cluster, client, names)
-        await failures(p, cluster, client, names, rl)
+    return p.ClusterClient.at(names.values(), **{name: str(path) for name, path in keys.items()})
+
+
+async def many(p, cluster, names, folder):
+    async with client_of(p, names, folder) as client:
+        await drive(p, cluster, client, names)
+
+
+async def few(p, cluster, names, folder):
+    async with client_of(p, names, folder) as client:
+        await failures(p, cluster, client, names, p.Selector(job="rl"))
         await nobody(p, client)
 
 
@@ -273,9 +283,12 @@ clients = ["orchestrator"]
         with concurrent.futures.ThreadPoolExecutor(4) as pool:
             numbers = range(1, NODES + 1)
             names = dict(zip(numbers, pool.map(lambda number: cluster.add(number, config), numbers)))
+        asyncio.run(many(p, cluster, names, folder))
+        cluster.leave(range(1, FEW + 1))
+        names = {number: names[number] for number in cluster.nodes}
+        asyncio.run(few(p, cluster, names, folder))
         tools(node, names)
         listed = lists(p, node, names)
-        asyncio.run(everything(p, cluster, names, folder))
         for name, path in (("CERT", "orchestrator.pem"), ("KEY", "orchestrator.key"), ("CA", "good.pem")):
             node.env[f"PARKADE_{name}"] = str(folder / path)
         command_line(cluster, node, names, listed)
@@ -285,7 +298,7 @@ clients = ["orchestrator"]
                 cluster.nodes[number].print_logs()
         raise
     finally:
-        cluster.close()
+        cluster.leave(())
         network.close()
 
 
