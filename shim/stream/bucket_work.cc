@@ -215,8 +215,10 @@ Result<void> BucketWork::KeepSum(const StreamJob& job, CUstream stream) {
 }
 
 Result<void> BucketWork::SetSums(const std::vector<uint64_t>& sums, CUstream stream) {
-  const CUresult result =
+  CUresult result =
       tools_.driver.memcpy_htod_async(sums_, sums.data(), sums.size() * sizeof(uint64_t), stream);
+  // Steps are made on other streams.
+  if (result == CUDA_SUCCESS) result = tools_.driver.stream_synchronize(stream);
   if (result == CUDA_SUCCESS) return {};
   return CudaError(tools_.driver, result, "copying the sums of weights");
 }

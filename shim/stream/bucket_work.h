@@ -45,7 +45,7 @@ class BucketWork {
   // Looks at gradients and weights of every bucket and waits: what was found, by bucket.
   Result<std::vector<StoreFindings>> Look(CUstream stream);
 
-  // lo16: the sums of the weights as the store's last owner has left them, by bucket.
+  // lo16: the sums of the weights as the store's last owner has left them, by bucket. Waits.
   Result<void> SetSums(const std::vector<uint64_t>& sums, CUstream stream);
   // lo16: whether the weights are what the last Encode or Adam has made of them, and waits.
   // FAILED_PRECONDITION WEIGHTS_CHANGED.

@@ -186,6 +186,17 @@ void SlotRing::Stop() {
   changed_.NotifyAll();
 }
 
+void SlotRing::Adopt(std::vector<store::BucketState> buckets, uint64_t step) {
+  MutexLock lock(mu_);
+  buckets_ = std::move(buckets);
+  committed_ = last_ = step;
+}
+
+void SlotRing::Tear(const Error& cause, uint64_t step) {
+  MutexLock lock(mu_);
+  if (!torn_) torn_ = TornBy(cause, step);
+}
+
 uint64_t SlotRing::committed() const {
   MutexLock lock(mu_);
   return committed_;

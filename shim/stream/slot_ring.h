@@ -56,6 +56,11 @@ class SlotRing {
   Result<void> Drain(Deadline by);
   // Nothing is to be done any more; lanes end.
   void Stop();
+  // A store that has not been filled has been, by other means than a step: every bucket is at
+  // `step` now. No step is open.
+  void Adopt(std::vector<store::BucketState> buckets, uint64_t step);
+  // It was to be, and is half filled: torn for good.
+  void Tear(const Error& cause, uint64_t step);
 
   uint64_t committed() const;  // the last step that is whole
   std::optional<Error> torn() const;

@@ -75,6 +75,7 @@ StepEngine::StepEngine(const Surroundings& on, store::Layout layout, const Optio
       shelf_(on.contexts) {}
 
 StepEngine::~StepEngine() {
+  saver_.reset();
   if (ring_ != nullptr) {
     if (open_) AbortStep();
     ring_->Stop();
@@ -171,6 +172,7 @@ Result<void> StepEngine::Widen(const StreamJob& job) {
 }
 
 Result<void> StepEngine::Submit(const StreamJob& job) {
+  if (saver_ != nullptr) saver_->AwaitBucket(job.bucket);
   const WorkPass pass;
   if (!pass) return Refused();
   const ScopedContext current(on_.driver, context_);
@@ -193,6 +195,7 @@ Result<void> StepEngine::Release(const StreamJob& job) {
 }
 
 Result<void> StepEngine::SubmitAdam(const StreamJob& job, const StoreAdamArgs& adam) {
+  if (saver_ != nullptr) saver_->AwaitBucket(job.bucket);
   const WorkPass pass;
   if (!pass) return Refused();
   const ScopedContext current(on_.driver, context_);

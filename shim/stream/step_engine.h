@@ -18,6 +18,8 @@
 #include "shim/stream/slot_memory.h"
 #include "shim/stream/slot_ring.h"
 #include "shim/stream/store_files.h"
+#include "shim/stream/store_loader.h"
+#include "shim/stream/store_saver.h"
 #include "shim/stream/stream_tools.h"
 #include "shim/stream/write_lane.h"
 
@@ -94,6 +96,19 @@ class StepEngine {
   // Waits until the last step is whole where its bytes belong.
   Result<void> Drain(Deadline by);
 
+  // Begins to save the last step as a checkpoint in `base`, beside the steps that follow: a bucket
+  // is taken before it changes. Waits until the last step is written, and for `stream`, on which
+  // the weights are ready. `manifest` says rank, ranks, set and user. FAILED_PRECONDITION
+  // STEP_ORDER: a step is open, or SAVE_UNDER_WAY, NOT_FILLED; errors as StoreSaver::Begin.
+  Result<void> BeginSave(const std::string& base, store::Manifest manifest, uint32_t generations,
+                         CUstream stream);
+  // What became of the last save. As StoreSaver::Await; FAILED_PRECONDITION NO_SAVE.
+  Result<StoreSaver::Outcome> AwaitSave(Deadline by);
+  // Fills the store, which nothing has filled yet, with buckets that somebody else makes, and the
+  // weights, when `stream` is done with them, with what follows. It is then at step `step`; on an
+  // error of StoreLoader::Load it is torn. STEP_ORDER: it is filled.
+  Result<void> Load(uint64_t step, CUstream stream, const StoreLoader::MakeBucket& make);
+
   // Of a store on disk alone: its files stay. FAILED_PRECONDITION NOT_ON_DISK.
   Result<void> Keep();
   void AbandonAfterFork();
@@ -142,6 +157,7 @@ class StepEngine {
   std::unique_ptr<SlotRing> ring_;
   std::unique_ptr<ReadLane> reader_;
   std::unique_ptr<WriteLane> writer_;
+  std::unique_ptr<StoreSaver> saver_;  // of the last save; null: there was none
 
   SlotKind kind_ = SlotKind::kWhole;  // of the slots that are there
   CUstream stream_ = nullptr;         // of the open step

@@ -42,6 +42,14 @@ Result<void> Drain(StepEngine& engine, int timeout_ms) {
   }
 }
 
+// However long it takes, and whatever becomes of it.
+void AwaitSave(StepEngine& engine) {
+  for (;;) {
+    const auto outcome = engine.AwaitSave(Deadline::InMs(60'000));
+    if (outcome.ok() || outcome.error().code != Code::kDeadlineExceeded) return;
+  }
+}
+
 void Describe(parkade_store& s, const StreamJob& job, CUstream stream, parkade_store_bucket* out) {
   const store::Layout& layout = s.engine->layout();
   const auto& pieces = s.pieces[job.bucket];
@@ -321,6 +329,7 @@ int parkade_store_close(parkade_store* store, int keep) {
     if (use.refused()) return use.code();
     store->engine->AbortStep();
     Result<void> done = parkade::shim::Drain(*store->engine, -1);
+    parkade::shim::AwaitSave(*store->engine);
     if (keep != 0 && done.ok()) done = store->engine->Keep();
     if (keep == 0) done = {};
     code = use.Say(done);

@@ -81,6 +81,13 @@ enum {
   PARKADE_STORE_SHADOW = 3   /* until the step is */
 };
 
+enum {
+  PARKADE_STORE_CONVERT = 1,     /* load: other encodings are converted, to the nearest, and
+                                    segments that are not wanted left out */
+  PARKADE_STORE_THIS_STEP = 2,   /* load: `step` counts, also when it is 0 */
+  PARKADE_STORE_ZERO_MOMENTS = 1 /* import: moments start at zero; the files have none */
+};
+
 #define PARKADE_STORE_MOST_SEGMENTS 16
 #define PARKADE_STORE_MOST_GROUPS 64
 #define PARKADE_STORE_MOST_SLOTS 64
@@ -177,6 +184,24 @@ typedef struct {
   uint64_t device_bytes, host_bytes, file_bytes;
 } parkade_store_stats;
 
+typedef struct {
+  uint32_t struct_size;
+  uint32_t rank, ranks;  /* of those that save this step; ranks 0: 1 */
+  uint32_t generations;  /* complete checkpoints to leave in the directory; 0: all */
+  const char* directory; /* absolute, there already, the same for all ranks */
+  uint64_t set;          /* the same for all ranks of this save and no other save's: a random
+                            number that one of them has drawn */
+  const void* user;      /* bytes that go into the checkpoint, such as hyperparameters; copied */
+  uint64_t user_bytes;
+} parkade_store_save_options;
+
+typedef struct {
+  uint32_t struct_size;
+  uint32_t flags;
+  const char* directory; /* absolute */
+  uint64_t step;         /* 0: of the newest complete checkpoint */
+} parkade_store_load_options;
+
 #ifdef PARKADE_IMPLEMENTATION
 #define PARKADE_STORE_CALL(name, parameters, arguments) int name parameters;
 #ifdef __cplusplus
@@ -265,6 +290,35 @@ PARKADE_STORE_CALL(parkade_store_step_adam,
 PARKADE_STORE_CALL(parkade_store_drain, (parkade_store * store, int timeout_ms),
                    (store, timeout_ms))
 
+/* Begins to save the last step as a checkpoint (docs/store-format.md), beside the steps that
+ * follow: each waits for a bucket that has not been taken yet, which is a copy at most, and nothing
+ * where the file system makes clones. Waits until the last step is written, and for `stream`, on
+ * which the weights are ready. One save at a time (E_STATE). */
+PARKADE_STORE_CALL(parkade_store_save,
+                   (parkade_store * store, const parkade_store_save_options* options, void* stream),
+                   (store, options, stream))
+
+/* Waits for the save. 1: the checkpoint is complete. 0: this rank's part is whole and on the disk,
+ * and another's is missing yet. E_TIMEOUT: it goes on. After an error there is no checkpoint of
+ * that step. `timeout_ms` below 0: no limit. */
+PARKADE_STORE_CALL(parkade_store_save_wait, (parkade_store * store, int timeout_ms),
+                   (store, timeout_ms))
+
+/* Loads a checkpoint into a store that has not been filled, whatever ranks and bucket size it was
+ * saved with, and its weights, when `stream` is done with them. Everything is checked before a byte
+ * is touched: E_CORRUPT, E_STATE and E_LAYOUT name the file or the parameter. The seed is the
+ * store's own: give parkade_store_open that of the run that is gone on with. */
+PARKADE_STORE_CALL(parkade_store_load,
+                   (parkade_store * store, const parkade_store_load_options* options, void* stream),
+                   (store, options, stream))
+
+/* Likewise whole tensors of safetensors files: NAME is main, NAME.SEGMENT the others, and the
+ * metadata's "step" the step, or 0 where moments start at zero. */
+PARKADE_STORE_CALL(parkade_store_import,
+                   (parkade_store * store, const char* const* files, size_t file_count,
+                    uint32_t flags, void* stream),
+                   (store, files, file_count, flags, stream))
+
 PARKADE_STORE_CALL(parkade_store_stats_get, (parkade_store * store, parkade_store_stats* stats),
                    (store, stats))
 
@@ -273,8 +327,9 @@ PARKADE_STORE_CALL(parkade_store_stats_get, (parkade_store * store, parkade_stor
 PARKADE_STORE_CALL(parkade_store_last_error, (parkade_store * store, char* text, size_t bytes),
                    (store, text, bytes))
 
-/* Gives an open step up, waits for the last bytes, and removes the files, unless `keep` is 1 and
- * the store is whole and all on disk (E_STATE otherwise, and it is closed). The handle is gone. */
+/* Gives an open step up, waits for the last bytes and for a save, and removes the files, unless
+ * `keep` is 1 and the store is whole and all on disk (E_STATE otherwise, and it is closed). The
+ * handle is gone. */
 PARKADE_STORE_CALL(parkade_store_close, (parkade_store * store, int keep), (store, keep))
 
 #ifdef PARKADE_IMPLEMENTATION

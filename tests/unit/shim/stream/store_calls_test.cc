@@ -1,9 +1,12 @@
 // The C functions of stores: what they refuse, and how, and that a step by them is the engine's.
+#include <fcntl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <string>
 
+#include "common/store/checkpoint.h"
+#include "common/store/import_export.h"
 #include "shim/stream/store_options.h"
 #include "shim/stream/stores.h"
 #include "tests/unit/shim/stream/stream_fixture.h"
@@ -177,6 +180,116 @@ TEST_CASE("gradients that are not finite skip the step, which can be made again"
   CHECK(parkade_store_set_tensors(c.store, 0, c.weight.data(), PARKADE_STORE_F32, nullptr,
                                   PARKADE_STORE_NONE) == PARKADE_STORE_OK);
   CHECK(parkade_store_step_adam(c.store, 2, nullptr, &kHyper, 1, 1.0f, 1) == PARKADE_STORE_E_INVAL);
+}
+
+TEST_CASE("checkpoints by the C functions: saved, refused, loaded, imported") {
+  const testing::TestDir base, elsewhere;
+  Caller c;
+  REQUIRE(c.Open() == PARKADE_STORE_OK);
+  parkade_store_save_options save = {};
+  save.struct_size = sizeof save;
+  const std::string folder = base.path(), nowhere = elsewhere.path();
+  save.directory = folder.c_str();
+  save.set = 4711;
+  save.user = "lr=1";
+  save.user_bytes = 4;
+  CHECK(parkade_store_save(c.store, &save, nullptr) == PARKADE_STORE_E_STATE);  // not filled
+  CHECK(parkade_store_save_wait(c.store, 0) == PARKADE_STORE_E_STATE);
+  REQUIRE(parkade_store_fill(c.store, 0, nullptr, nullptr, nullptr) == PARKADE_STORE_OK);
+  REQUIRE(parkade_store_step_adam(c.store, 1, nullptr, &kHyper, 1, 1.0f, 0) == PARKADE_STORE_OK);
+  const std::vector<float> at_one = c.weight;
+
+  for (const auto& [field, wrong] :
+       {std::pair{&save.rank, 3u}, std::pair{&save.ranks, 9'000'000u}}) {
+    const uint32_t right = *field;
+    *field = wrong;
+    CHECK(parkade_store_save(c.store, &save, nullptr) == PARKADE_STORE_E_INVAL);
+    *field = right;
+  }
+  save.ranks = 2;
+  save.set = 0;
+  CHECK(parkade_store_save(c.store, &save, nullptr) == PARKADE_STORE_E_INVAL);
+  save.ranks = 1;
+  save.set = 4711;
+  save.directory = "relative";
+  CHECK(parkade_store_save(c.store, &save, nullptr) == PARKADE_STORE_E_INVAL);
+  save.directory = "/does/not/exist";
+  CHECK(parkade_store_save(c.store, &save, nullptr) == PARKADE_STORE_E_IO);
+  save.directory = folder.c_str();
+
+  // Two ranks: the first one's part is whole, and no checkpoint yet.
+  save.ranks = 2;
+  REQUIRE(parkade_store_save(c.store, &save, nullptr) == PARKADE_STORE_OK);
+  REQUIRE(parkade_store_save_wait(c.store, -1) == 0);
+  parkade_store_load_options load = {};
+  load.struct_size = sizeof load;
+  load.directory = folder.c_str();
+  CHECK(parkade_store_load(c.store, &load, nullptr) == PARKADE_STORE_E_STATE);
+  CHECK(c.Said().find("no complete checkpoint") != std::string::npos);
+  save.ranks = 1;
+  REQUIRE(parkade_store_save(c.store, &save, nullptr) == PARKADE_STORE_OK);
+  REQUIRE(parkade_store_save_wait(c.store, -1) == 1);
+  CHECK(parkade_store_save(c.store, &save, nullptr) == PARKADE_STORE_E_STATE);  // it is there
+  CHECK(parkade_store_load(c.store, &load, nullptr) == PARKADE_STORE_E_STEP);   // it is filled
+  REQUIRE(parkade_store_step_adam(c.store, 2, nullptr, &kHyper, 1, 1.0f, 0) == PARKADE_STORE_OK);
+  const std::vector<float> at_two = c.weight;
+  REQUIRE(parkade_store_close(c.store, 0) == PARKADE_STORE_OK);
+  c.store = nullptr;
+
+  // Another name of the parameter, and a flipped byte: refused, and no weight is touched.
+  const std::vector<float> before = c.weight;
+  c.entry.name = "v";
+  REQUIRE(c.Open() == PARKADE_STORE_OK);
+  CHECK(parkade_store_load(c.store, &load, nullptr) < 0);
+  CHECK(c.Said().find("v") != std::string::npos);
+  REQUIRE(parkade_store_close(c.store, 0) == PARKADE_STORE_OK);
+  c.store = nullptr;
+  c.entry.name = "w";
+  REQUIRE(c.Open() == PARKADE_STORE_OK);
+  const std::string file = folder + "/step-000000000001/rank-00000.bucket-00004";
+  const auto flip = [&file] {
+    const Fd fd(open(file.c_str(), O_RDWR));
+    char byte;
+    REQUIRE(pread(fd.get(), &byte, 1, 100) == 1);
+    byte = char(byte ^ 1);
+    REQUIRE(pwrite(fd.get(), &byte, 1, 100) == 1);
+  };
+  flip();
+  CHECK(parkade_store_load(c.store, &load, nullptr) == PARKADE_STORE_E_CORRUPT);
+  CHECK(c.Said().find("bucket-00004") != std::string::npos);
+  CHECK(c.weight == before);
+  flip();
+  load.flags = 64;
+  CHECK(parkade_store_load(c.store, &load, nullptr) == PARKADE_STORE_E_INVAL);
+  load.flags = PARKADE_STORE_THIS_STEP;  // of step 0 there is none
+  CHECK(parkade_store_load(c.store, &load, nullptr) < 0);
+  load.flags = 0;
+  load.directory = nowhere.c_str();
+  CHECK(parkade_store_load(c.store, &load, nullptr) < 0);
+  load.directory = folder.c_str();
+  REQUIRE(parkade_store_load(c.store, &load, nullptr) == PARKADE_STORE_OK);
+  CHECK(c.weight == at_one);
+  REQUIRE(parkade_store_step_adam(c.store, 2, nullptr, &kHyper, 1, 1.0f, 0) == PARKADE_STORE_OK);
+  CHECK(c.weight == at_two);
+  REQUIRE(parkade_store_close(c.store, 0) == PARKADE_STORE_OK);
+  c.store = nullptr;
+
+  // The same by whole tensors.
+  const std::string tensors = elsewhere.path() + "/tensors.safetensors";
+  const auto checkpoint = store::Checkpoint::Open(folder, 1);
+  REQUIRE(checkpoint.ok());
+  CHECK(checkpoint->manifests()[0].user == "lr=1");
+  REQUIRE(store::ExportTensors(*checkpoint, tensors).ok());
+  c.weight.assign(c.weight.size(), 0);
+  REQUIRE(c.Open() == PARKADE_STORE_OK);
+  const char* const files[] = {tensors.c_str()};
+  CHECK(parkade_store_import(c.store, files, 0, 0, nullptr) == PARKADE_STORE_E_INVAL);
+  CHECK(parkade_store_import(c.store, files, 1, PARKADE_STORE_ZERO_MOMENTS, nullptr) ==
+        PARKADE_STORE_E_STATE);
+  REQUIRE(parkade_store_import(c.store, files, 1, 0, nullptr) == PARKADE_STORE_OK);
+  CHECK(c.weight == at_one);
+  REQUIRE(parkade_store_step_adam(c.store, 2, nullptr, &kHyper, 1, 1.0f, 0) == PARKADE_STORE_OK);
+  CHECK(c.weight == at_two);
 }
 
 TEST_CASE("a forked child must not use its parent's store, and does not keep it locked") {

@@ -284,4 +284,27 @@ class StreamProcess {
   std::unique_ptr<StepEngine> engine;
 };
 
+inline void RequireOk(const Result<void>& result) {
+  INFO((result.ok() ? "" : result.error().what));
+  REQUIRE(result.ok());
+}
+
+// State and weights are the same bits.
+inline void RequireSame(StreamProcess& p, ResidentRun& resident) {
+  const auto values = p.Read(resident.layout);
+  for (uint32_t s = 0; s < values.size(); ++s) {
+    INFO("segment " << s);
+    const std::vector<float> wanted = resident.Values(s);
+    for (const store::Piece& piece : resident.layout.buckets()[0].pieces) {
+      INFO("entry " << piece.entry);
+      REQUIRE(memcmp(&values[s][piece.position], &wanted[piece.position],
+                     piece.numel() * sizeof(float)) == 0);
+    }
+  }
+  for (size_t i = 0; i < p.model.tensors.size(); ++i) {
+    INFO("weights of " << p.model.tensors[i].entry.name);
+    REQUIRE(p.model.tensors[i].weight == resident.model.tensors[i].weight);
+  }
+}
+
 }  // namespace parkade::shim
