@@ -123,6 +123,7 @@ int RunCommandLine(std::vector<std::string> arguments, Terminal& terminal) {
   AddReport(app, context);
   AddTop(app, context);
   AddPlan(app, context);
+  AddCheckpoint(app, context);
 
   auto reversed = arguments;  // as the parser wants them
   std::reverse(reversed.begin(), reversed.end());

@@ -30,5 +30,6 @@ void AddMark(CLI::App& app, Context& context);
 void AddReport(CLI::App& app, Context& context);
 void AddTop(CLI::App& app, Context& context);
 void AddPlan(CLI::App& app, Context& context);
+void AddCheckpoint(CLI::App& app, Context& context);
 
 }  // namespace parkade::cli

@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <map>
 
 #include "common/store/import_export.h"
 #include "common/store/reshard.h"
@@ -11,27 +10,13 @@
 namespace parkade::store {
 namespace {
 
-// The checkpoint's parameters whole, in fp32, on one rank.
-Result<Layout> WholeLayout(const Checkpoint& checkpoint) {
-  std::map<std::string, Entry> entries;
-  for (const Manifest& manifest : checkpoint.manifests()) {
-    for (const Entry& saved : manifest.layout.entries()) {
-      if (saved.replica != 0 || entries.contains(saved.name)) continue;
-      auto numel = NumelOf(saved.global_shape);
-      if (!numel.ok()) return numel.error();
-      entries[saved.name] = {.name = saved.name,
-                             .global_shape = saved.global_shape,
-                             .local_shape = saved.global_shape,
-                             .flat_end = *numel};
-    }
-  }
-  std::vector<Entry> list;
-  for (auto& [name, entry] : entries) list.push_back(std::move(entry));
+// In fp32; without what has no values.
+std::vector<Segment> PlainSegments(const Checkpoint& checkpoint) {
   std::vector<Segment> segments;
   for (const Segment& segment : checkpoint.manifests()[0].layout.segments()) {
     if (segment.encoding != Encoding::kRaw) segments.push_back({segment.name, Encoding::kFp32});
   }
-  return Layout::Make(std::move(list), std::move(segments));
+  return segments;
 }
 
 std::string TensorName(const Entry& entry, const Layout& layout, size_t segment) {
@@ -80,7 +65,7 @@ Result<void> WriteAll(const Checkpoint& checkpoint, const Layout& layout, const 
 }  // namespace
 
 Result<void> ExportTensors(const Checkpoint& checkpoint, const std::string& path) {
-  auto layout = WholeLayout(checkpoint);
+  auto layout = WholeLayout(checkpoint, PlainSegments(checkpoint));
   if (!layout.ok()) return layout.error();
   const std::string temporary = path + ".tmp";
   // Of an export that was cut short.

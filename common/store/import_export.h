@@ -53,6 +53,16 @@ class TensorImport {
   uint64_t step_ = 0;
 };
 
+// All parameters of a checkpoint whole, on one rank, in these segments and buckets of that size (0:
+// as suits). Errors as Layout::Make.
+Result<Layout> WholeLayout(const Checkpoint& checkpoint, std::vector<Segment> segments,
+                           uint64_t bucket_numel = 0);
+// Writes a checkpoint of the same step, seed and user bytes into `base`, of one rank and `layout`,
+// published whole. Other encodings are converted, to the nearest. As Resharding::Plan and
+// MakeBucket, and CheckpointWriter.
+Result<void> ConvertCheckpoint(const Checkpoint& checkpoint, const Layout& layout,
+                               const std::string& base);
+
 // Writes all parameters of a checkpoint into a new file, in F32: exactly what its bytes decode to.
 // Raw segments are left out. The file appears by a rename of `path`.tmp. ALREADY_EXISTS when `path`
 // exists; as Resharding::MakeBucket and TensorFile::Write; on error nothing is left.

@@ -76,7 +76,7 @@ TEST_CASE("the page names every option of every verb") {
   for (const std::string verb :
        {"",       "run",     "ps",      "show",   "pause",  "resume",   "handoff", "wait-free",
         "gpus",   "reserve", "release", "budget", "verify", "prefetch", "watch",   "ops",
-        "cancel", "group",   "gc",      "mark",   "report", "top",      "plan"}) {
+        "cancel", "group",   "gc",      "mark",   "report", "top",      "plan",    "checkpoint"}) {
     const Outcome help = verb.empty() ? RunCli({"--help"}) : RunCli({verb, "--help"});
     const std::set<std::string> options = Options(help.out);
     CHECK(options.count("--help") == 1);
