@@ -122,6 +122,7 @@ int RunCommandLine(std::vector<std::string> arguments, Terminal& terminal) {
   AddMark(app, context);
   AddReport(app, context);
   AddTop(app, context);
+  AddDoctor(app, context);
   AddPlan(app, context);
   AddCheckpoint(app, context);
 

@@ -29,6 +29,7 @@ void AddWatch(CLI::App& app, Context& context);
 void AddMark(CLI::App& app, Context& context);
 void AddReport(CLI::App& app, Context& context);
 void AddTop(CLI::App& app, Context& context);
+void AddDoctor(CLI::App& app, Context& context);
 void AddPlan(CLI::App& app, Context& context);
 void AddCheckpoint(CLI::App& app, Context& context);
 

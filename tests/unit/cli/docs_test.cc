@@ -1,11 +1,16 @@
 // docs/cli.md tells the truth: its examples run, and it names every option and exit code.
+#include <sys/socket.h>
+#include <sys/un.h>
+
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <set>
 #include <sstream>
 
+#include "common/fd.h"
 #include "tests/unit/cli/fake_control.h"
 
 namespace parkade::cli {
@@ -46,10 +51,23 @@ std::set<std::string> Options(const std::string& help) {
   return options;
 }
 
+// The socket of libraries, which doctor looks for beside the other.
+Fd BindShimSocket(const std::string& folder) {
+  Fd fd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  const std::string path = folder + "/shim.sock";
+  REQUIRE(path.size() < sizeof address.sun_path);
+  strcpy(address.sun_path, path.c_str());
+  REQUIRE(bind(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) == 0);
+  return fd;
+}
+
 }  // namespace
 
 TEST_CASE("every example of the page runs") {
   FakeControl daemon;
+  const Fd shim_socket = BindShimSocket(daemon.directory());
   *daemon.list_answer.add_processes() = MakeProcess(4711, v1::PROCESS_STATE_RUNNING);
   *daemon.get_answer.mutable_process() = MakeProcess(4711, v1::PROCESS_STATE_RUNNING);
   daemon.node_answer.add_gpus()->set_uuid("GPU-aaaa");
@@ -76,7 +94,7 @@ TEST_CASE("the page names every option of every verb") {
   for (const std::string verb :
        {"",       "run",     "ps",      "show",   "pause",  "resume",   "handoff", "wait-free",
         "gpus",   "reserve", "release", "budget", "verify", "prefetch", "watch",   "ops",
-        "cancel", "group",   "gc",      "mark",   "report", "top",      "plan",    "checkpoint"}) {
+        "cancel", "group",   "gc",      "mark",   "report", "top",      "doctor",  "plan",    "checkpoint"}) {
     const Outcome help = verb.empty() ? RunCli({"--help"}) : RunCli({verb, "--help"});
     const std::set<std::string> options = Options(help.out);
     CHECK(options.count("--help") == 1);
