@@ -114,6 +114,7 @@ int RunCommandLine(std::vector<std::string> arguments, Terminal& terminal) {
   AddBudget(app, context);
   AddVerify(app, context);
   AddPrefetch(app, context);
+  AddStore(app, context);
   AddWatch(app, context);
   AddOps(app, context);
   AddCancel(app, context);

@@ -244,6 +244,14 @@ absl::StatusOr<v1::CollectGarbageResponse> Client::CollectGarbage(
   return wire_->Call(&v1::Control::Stub::CollectGarbage, request, kTransition);
 }
 
+absl::StatusOr<v1::ListStoresResponse> Client::ListStores(const v1::ListStoresRequest& request) {
+  return wire_->Call(&v1::Control::Stub::ListStores, request, kQuestion);
+}
+
+absl::StatusOr<v1::GetStoreResponse> Client::GetStore(const v1::GetStoreRequest& request) {
+  return wire_->Call(&v1::Control::Stub::GetStore, request, kQuestion);
+}
+
 absl::StatusOr<v1::MarkResponse> Client::Mark(const v1::MarkRequest& request) {
   return wire_->Call(&v1::Control::Stub::Mark, request, kQuestion);
 }

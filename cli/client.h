@@ -61,6 +61,8 @@ class Client {
   absl::StatusOr<v1::ListGroupsResponse> ListGroups();
   absl::StatusOr<v1::CollectGarbageResponse> CollectGarbage(
       const v1::CollectGarbageRequest& request);
+  absl::StatusOr<v1::ListStoresResponse> ListStores(const v1::ListStoresRequest& request);
+  absl::StatusOr<v1::GetStoreResponse> GetStore(const v1::GetStoreRequest& request);
   absl::StatusOr<v1::MarkResponse> Mark(const v1::MarkRequest& request);
   // Gives each message of the stream to `hear`, until its end. As long as a transition.
   absl::Status GetTimeline(const v1::GetTimelineRequest& request,

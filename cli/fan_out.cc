@@ -26,8 +26,8 @@ using Arguments = std::vector<std::string>;
 
 constexpr size_t kMostAtOnce = 128;
 constexpr std::array kMoving = {"pause", "resume", "handoff"};
-constexpr std::array kOthers = {"ps",  "show",   "gpus",  "budget", "verify", "prefetch",
-                                "ops", "cancel", "group", "gc",     "mark"};
+constexpr std::array kOthers = {"ps",    "show", "gpus",   "budget", "verify", "prefetch",
+                                "store", "ops",  "cancel", "group",  "gc",     "mark"};
 
 // One node, and what came of it.
 struct Turn {

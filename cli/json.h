@@ -25,6 +25,7 @@ std::string GpusJson(const v1::GetNodeResponse& response);
 using Budgets = google::protobuf::RepeatedPtrField<v1::Budget>;
 std::string BudgetsJson(const Budgets& budgets);
 std::string VerifyJson(const google::protobuf::RepeatedPtrField<v1::TransitionResult>& results);
+std::string StoresJson(const google::protobuf::RepeatedPtrField<v1::Store>& stores);
 std::string EventJson(const v1::Event& event);
 
 }  // namespace parkade::cli

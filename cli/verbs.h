@@ -21,6 +21,7 @@ void AddRelease(CLI::App& app, Context& context);
 void AddBudget(CLI::App& app, Context& context);
 void AddVerify(CLI::App& app, Context& context);
 void AddPrefetch(CLI::App& app, Context& context);
+void AddStore(CLI::App& app, Context& context);
 void AddOps(CLI::App& app, Context& context);
 void AddCancel(CLI::App& app, Context& context);
 void AddGroup(CLI::App& app, Context& context);

@@ -236,6 +236,18 @@ absl::StatusOr<wire::LedgerView> Process::Ledger() const {
   return std::move(*view);
 }
 
+absl::StatusOr<std::vector<wire::LedgerStore>> Process::Stores() const {
+  std::shared_ptr<const Fd> ledger;
+  {
+    const MutexLock lock(mu_);
+    ledger = ledger_;
+  }
+  if (ledger == nullptr) return Gone(false);
+  auto stores = wire::ReadLedgerStores(ledger->get());
+  if (!stores.ok()) return ToStatus(stores.error(), {{"pid", std::to_string(pid())}});
+  return std::move(*stores);
+}
+
 void Process::SetDeep(DeepMark deep) {
   const MutexLock lock(mu_);
   deep_ = std::move(deep);

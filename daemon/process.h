@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "common/bytes.h"
@@ -118,6 +119,8 @@ class Process {
   // What is known now. Reads the ledger; never waits for the process.
   ProcessView View() const EXCLUDES(mu_);
   absl::StatusOr<wire::LedgerView> Ledger() const EXCLUDES(mu_);
+  // The optimizer stores that it has open.
+  absl::StatusOr<std::vector<wire::LedgerStore>> Stores() const EXCLUDES(mu_);
   wire::ProcessState State() const { return View().state; }
 
   // Whoever sets it has claimed the process.

@@ -86,6 +86,11 @@ class ControlService final : public v1::Control::Service {
   grpc::Status GetTimeline(grpc::ServerContext* context, const v1::GetTimelineRequest* request,
                            grpc::ServerWriter<v1::TimelineEntry>* writer) override;
 
+  grpc::Status ListStores(grpc::ServerContext* context, const v1::ListStoresRequest* request,
+                          v1::ListStoresResponse* response) override;
+  grpc::Status GetStore(grpc::ServerContext* context, const v1::GetStoreRequest* request,
+                        v1::GetStoreResponse* response) override;
+
  private:
   // Carries `work` out as an operation under the request's id, and waits for it while the caller
   // does.

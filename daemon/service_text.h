@@ -62,6 +62,8 @@ void Write(const GpuWait& in, v1::GpuWait* out);
 void Write(const Reservation& in, v1::Reservation* out);
 void Write(const Budgets::Entry& in, v1::Budget* out);
 void Write(const Event& in, v1::Event* out);
+// One store of the process of that view.
+void Write(const ProcessView& process, const wire::LedgerStore& in, v1::Store* out);
 void Write(const OperationView& in, v1::Operation* out);
 void WriteTime(uint64_t wall_clock_ns, google::protobuf::Timestamp* out);
 // Rate and time left of `out`, which has its bytes. 0: not known.

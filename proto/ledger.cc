@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <utility>
 
 #include "common/deadline.h"
 
@@ -32,19 +33,28 @@ Result<void> ReadExactly(int fd, void* to, size_t size, off_t offset) {
   return {};
 }
 
+Result<void> HasBytes(int fd, uint64_t bytes) {
+  struct stat s;
+  if (fstat(fd, &s) != 0) return OsError(errno, "look at ledger");
+  if (uint64_t(s.st_size) < bytes) return Bad("shorter than it says");
+  return {};
+}
+
 // Whether nothing was written between these two looks at a record. What was copied between them is
 // whole; the later copy itself need not be, since the writer may begin in the middle of it.
-bool SameWhole(const LedgerRecord& before, const LedgerRecord& after) {
+template <typename Record>
+bool SameWhole(const Record& before, const Record& after) {
   return before.sequence % 2 == 0 && before.sequence == after.sequence;
 }
 
 // The seqlock's retry for one record that was odd in the bulk copy, once at least and until `by`.
 // False: left out.
-bool Reread(int fd, size_t index, Deadline by, LedgerRecord* record) {
-  const off_t at = off_t(kLedgerHeaderBytes + index * sizeof(LedgerRecord));
+template <typename Record>
+bool Reread(int fd, size_t first, size_t index, Deadline by, Record* record) {
+  const off_t at = off_t(first + index * sizeof(Record));
   for (;; sched_yield()) {
-    LedgerRecord copies[3];
-    for (LedgerRecord& copy : copies) {
+    Record copies[3];
+    for (Record& copy : copies) {
       if (!ReadExactly(fd, &copy, sizeof copy, at).ok()) return false;
     }
     if (SameWhole(copies[0], copies[2])) {
@@ -99,10 +109,8 @@ Result<LedgerView> ReadLedger(int fd) {
   LedgerView view{*header, {}};
   const size_t count = header->used_slots;
   // Before memory is taken for what the file does not hold.
-  struct stat s;
-  if (fstat(fd, &s) != 0) return OsError(errno, "look at ledger");
-  if (uint64_t(s.st_size) < kLedgerHeaderBytes + count * sizeof(LedgerRecord)) {
-    return Bad("shorter than it says");
+  if (auto r = HasBytes(fd, kLedgerHeaderBytes + count * sizeof(LedgerRecord)); !r.ok()) {
+    return r.error();
   }
   std::vector<LedgerRecord> before(count), records(count), after(count);
   for (auto* copy : {&before, &records, &after}) {
@@ -117,7 +125,9 @@ Result<LedgerView> ReadLedger(int fd) {
   const Deadline by = Deadline::InMs(kRecordsMs);
   for (size_t i = 0; i < count; ++i) {
     LedgerRecord& r = records[i];
-    if (!SameWhole(before[i], after[i]) && !Reread(fd, i, by, &r)) continue;
+    if (!SameWhole(before[i], after[i]) && !Reread(fd, kLedgerHeaderBytes, i, by, &r)) {
+      continue;
+    }
     if (r.used == 0) continue;
     if (!IsPlace(r.place) || !IsAllocationClass(r.allocation_class))
       return Bad("record out of range");
@@ -125,6 +135,29 @@ Result<LedgerView> ReadLedger(int fd) {
     view.records.push_back(r);
   }
   return view;
+}
+
+Result<std::vector<LedgerStore>> ReadLedgerStores(int fd) {
+  if (auto header = ReadLedgerHeader(fd); !header.ok()) return header.error();
+  if (auto r = HasBytes(fd, kLedgerHeaderBytes); !r.ok()) return r.error();
+  std::vector<LedgerStore> stores;
+  const Deadline by = Deadline::InMs(kRecordsMs);
+  for (size_t i = 0; i < kMaxLedgerStores; ++i) {
+    LedgerStore store;
+    if (!Reread(fd, kLedgerStoresAt, i, by, &store) || store.used == 0) continue;
+    if (!IsStoreState(store.state)) return Bad("store out of range");
+    for (auto [text, bytes] : {std::pair(store.name, sizeof store.name),
+                               {store.segments, sizeof store.segments},
+                               {store.directories, sizeof store.directories},
+                               {store.reason, sizeof store.reason},
+                               {store.message, sizeof store.message}}) {
+      text[bytes - 1] = '\0';
+    }
+    stores.push_back(store);
+  }
+  std::sort(stores.begin(), stores.end(),
+            [](const LedgerStore& a, const LedgerStore& b) { return a.number < b.number; });
+  return stores;
 }
 
 bool HoldLedger(int fd) {

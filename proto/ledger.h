@@ -1,10 +1,11 @@
 // The ledger: a memfd in which a shim keeps the table of its allocations for the daemon to read.
 //
 // One writer (the shim), any number of readers, who may look at any moment: while the process runs,
-// hangs, moves bytes or is dead. Layout: one LedgerHeader in the first 4096 bytes, then `capacity`
-// LedgerRecords. A record or the header's text block is a seqlock: its `sequence` is odd while it
-// is being written. Readers copy with pread (a mapping could fault if the writer shrank the file),
-// check the copy, then use it; everything they see is a claim of the process, not a fact.
+// hangs, moves bytes or is dead. Layout: one LedgerHeader in the first 4096 bytes, kMaxLedgerStores
+// LedgerStores (proto/ledger_store.h), then `capacity` LedgerRecords. A record, a store or the
+// header's text block is a seqlock: its `sequence` is odd while it is being written. Readers copy
+// with pread (a mapping could fault if the writer shrank the file), check the copy, then use it;
+// everything they see is a claim of the process, not a fact.
 #pragma once
 
 #include <atomic>
@@ -13,13 +14,16 @@
 #include <vector>
 
 #include "common/result.h"
+#include "proto/ledger_store.h"
 #include "proto/wire.h"
 
 namespace parkade::wire {
 
 constexpr uint32_t kLedgerMagic = 0x474c'4b50;  // "PKLG"
-constexpr uint32_t kLedgerVersion = 4;
-constexpr size_t kLedgerHeaderBytes = 4096;
+constexpr uint32_t kLedgerVersion = 5;
+constexpr size_t kLedgerStoresAt = 4096;
+// All that stands before the first record.
+constexpr size_t kLedgerHeaderBytes = kLedgerStoresAt + kMaxLedgerStores * sizeof(LedgerStore);
 constexpr uint64_t kMaxLedgerRecords = 1 << 20;
 
 // What can be done with an allocation; see the word "class" in docs/design.md.
@@ -107,7 +111,7 @@ struct LedgerHeader {
   uint64_t out_bytes[kMaxDevices];  // HBM that a resume takes on each device
 };
 static_assert(std::is_trivially_copyable_v<LedgerHeader> &&
-              sizeof(LedgerHeader) <= kLedgerHeaderBytes);
+              sizeof(LedgerHeader) <= kLedgerStoresAt);
 
 // What one look at a ledger saw.
 struct LedgerView {
@@ -120,6 +124,9 @@ struct LedgerView {
 // empty then. Waits 1 ms for a text and 10 ms for all records at most. Any thread.
 Result<LedgerHeader> ReadLedgerHeader(int fd);
 Result<LedgerView> ReadLedger(int fd);
+// The stores that the process has open, in the order in which it opened them; errors and waits as
+// those of ReadLedger. Every text ends with a NUL.
+Result<std::vector<LedgerStore>> ReadLedgerStores(int fd);
 
 // The writer's process holds a lock on its ledger that ends with the program, also when another one
 // takes over the process (exec), and that forked children do not have. HoldLedger: false where the

@@ -7,8 +7,8 @@
 namespace parkade::wire {
 
 // Both sides send their version and the oldest they accept; each refuses what is older than that.
-constexpr uint32_t kVersion = 6;
-constexpr uint32_t kOldestAccepted = 6;
+constexpr uint32_t kVersion = 7;
+constexpr uint32_t kOldestAccepted = 7;
 constexpr uint32_t kMagic = 0x4b52'4150;  // "PARK"
 
 constexpr size_t kMaxTags = 16;     // in one Commit, Resume or Shift

@@ -31,6 +31,7 @@ from .hooks import Hook, after_resume, before_pause
 from .labels import environment, set_labels
 from .nodes import nodes_of
 from .preload import find_library, merge_preload
+from .store import Store, StoreError
 from .tags import tag
 from .types import (
     Allocation,
@@ -52,6 +53,7 @@ from .types import (
     GpuUser,
     GpuWait,
     Group,
+    ListedStore,
     Node,
     OnExported,
     Operation,
@@ -69,6 +71,10 @@ from .types import (
     ScratchBase,
     ScratchEntry,
     Selector,
+    StorePlacement,
+    StoreRedundancy,
+    StoreSegment,
+    StoreState,
     TagForecast,
     Target,
     TimelineMark,
@@ -83,10 +89,11 @@ __all__ = [
     "ClusterOutcome", "DataLoss",
     "DeadlineExceeded", "DeepStep", "Elision", "Error", "Event", "EventKind", "FailedPrecondition", "Failure", "Forecast",
     "ForeignMemory", "FreeMemory", "GateMode", "GatedAllocations", "GatedWork", "Gpu", "GpuChange",
-    "GpuDemand", "GpuUser", "GpuWait", "Group", "Hook", "Internal", "InvalidArgument", "Node", "NodeOutcome", "NotFound", "OnExported",
+    "GpuDemand", "GpuUser", "GpuWait", "Group", "Hook", "Internal", "InvalidArgument", "ListedStore", "Node", "NodeOutcome", "NotFound", "OnExported",
     "Operation", "OperationKind", "OperationState", "Overlap", "PermissionDenied", "Policy", "Process",
     "ProcessDetails", "ProcessDevice", "ProcessForecast", "ProcessState", "Progress", "Reservation", "ResourceExhausted",
-    "ScratchBase", "ScratchEntry", "Selector", "TagForecast", "Target", "TimelineMark", "TimelineMarkKind",
+    "ScratchBase", "ScratchEntry", "Selector", "Store", "StoreError", "StorePlacement", "StoreRedundancy", "StoreSegment",
+    "StoreState", "TagForecast", "Target", "TimelineMark", "TimelineMarkKind",
     "TransitionResult", "Unauthenticated", "Unavailable", "Waiter", "WrongBlock", "after_resume", "before_pause",
     "environment", "find_library", "merge_preload", "nodes_of", "set_labels", "tag",
 ]

@@ -169,6 +169,14 @@ class Client:
     def collect_garbage(self, dry_run: bool = False, **options: Unpack[calls.CallOptions]) -> list[types.ScratchEntry]:
         return self._call(calls.COLLECT_GARBAGE, {"dry_run": dry_run, **options})
 
+    def list_stores(self, target: types.Target | None = None, **options: Unpack[calls.CallOptions]) -> list[types.ListedStore]:
+        """The optimizer stores that processes have open."""
+        return self._call(calls.LIST_STORES, calls.with_selector(target, options))
+
+    def get_store(self, name: str, target: types.Target | None = None, **options: Unpack[calls.CallOptions]) -> list[types.ListedStore]:
+        """Those of one name, one of each process that has it; NotFound where none has."""
+        return self._call(calls.GET_STORE, {"name": name, **calls.with_selector(target, options)})
+
     def mark(self, name: str = "", **options: Unpack[calls.MarkOptions]) -> types.TimelineMark:
         """Says what a job does from now on, for the pictures of `parkade report`: a phase, until its next one or
         kind="end"; or, with kind="point", a moment."""

@@ -98,3 +98,25 @@ class OperationState(str, enum.Enum):
     RUNNING = "running"
     DONE = "done"
     FAILED = "failed"
+
+
+class StoreState(str, enum.Enum):
+    UNSPECIFIED = "unspecified"
+    IDLE = "idle"
+    STEPPING = "stepping"
+    TORN = "torn"
+    FAILED = "failed"
+
+
+class StorePlacement(str, enum.Enum):
+    UNSPECIFIED = "unspecified"
+    FILES = "files"
+    HOST = "host"
+    BOTH = "both"
+
+
+class StoreRedundancy(str, enum.Enum):
+    UNSPECIFIED = "unspecified"
+    INPLACE = "inplace"
+    ROTATE = "rotate"
+    SHADOW = "shadow"

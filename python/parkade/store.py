@@ -10,7 +10,7 @@ from typing import Any
 
 from .library import library
 from .store_bucket import Bucket
-from .store_types import (
+from .store_structs import (
     Adam, CAdam, CBucket, CEntry, CLoad, COptions, CSave, CSegment, CStats, Entry, Redundancy, Segment, StoreCode, StoreError,
     StoreStats, sized,
 )

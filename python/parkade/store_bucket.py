@@ -6,7 +6,7 @@ import dataclasses
 import functools
 from typing import Any
 
-from .store_types import CBucket
+from .store_structs import CBucket
 
 
 @dataclasses.dataclass(frozen=True)

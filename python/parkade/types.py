@@ -24,6 +24,7 @@ from .enums import (
     ProcessState,
     TimelineMarkKind,
 )
+from .store_types import ListedStore, StorePlacement, StoreRedundancy, StoreSegment, StoreState
 
 
 @dataclass(frozen=True)

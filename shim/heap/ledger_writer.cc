@@ -13,6 +13,7 @@
 #include <cstring>
 
 #include "common/text.h"
+#include "shim/heap/write_locked.h"
 
 namespace parkade::shim {
 namespace {
@@ -37,22 +38,6 @@ int Extend(int fd, size_t from, size_t to) {
   do r = fallocate(fd, 0, off_t(from), off_t(to - from));
   while (r != 0 && errno == EINTR);
   return r == 0 ? 0 : errno;
-}
-
-// Writes what a seqlock guards: `sequence` odd, the words, `sequence` even again. The
-// partner is the reader's copies in proto/ledger.cc. Every store is a release: no word may become
-// visible before the odd number. One release fence would say the same, but tsan knows no fences.
-void WriteLocked(uint32_t& sequence, void* to, const void* from, size_t bytes) {
-  std::atomic_ref<uint32_t> guard(sequence);
-  const uint32_t before = guard.load(std::memory_order_relaxed);
-  guard.store(before + 1, std::memory_order_relaxed);
-  auto* words = static_cast<uint32_t*>(to);
-  for (size_t i = 0; i < bytes / sizeof(uint32_t); ++i) {
-    uint32_t word;
-    memcpy(&word, static_cast<const char*>(from) + i * sizeof word, sizeof word);
-    std::atomic_ref(words[i]).store(word, std::memory_order_release);
-  }
-  guard.store(before + 2, std::memory_order_release);
 }
 
 }  // namespace
@@ -82,6 +67,8 @@ Result<std::unique_ptr<LedgerWriter>> LedgerWriter::Create() {
 LedgerWriter::LedgerWriter(Fd fd, void* map)
     : fd_(std::move(fd)),
       header_(static_cast<LedgerHeader*>(map)),
+      stores_(
+          reinterpret_cast<wire::LedgerStore*>(static_cast<char*>(map) + wire::kLedgerStoresAt)),
       records_(reinterpret_cast<LedgerRecord*>(static_cast<char*>(map) + wire::kLedgerHeaderBytes)),
       capacity_(kFirstCapacity) {
   // The descriptor has not been given to anybody yet: no reader.
@@ -369,6 +356,7 @@ void LedgerWriter::AddWarnings(std::string_view lines) {
 void LedgerWriter::AbandonAfterFork() {
   mu_.ResetAfterFork();
   header_ = nullptr;
+  stores_ = nullptr;
   records_ = nullptr;
   fd_.Reset();
 }

@@ -81,6 +81,20 @@ class LedgerWriter {
   // What became known of it later; no effect when it is no longer kept.
   void AddToEvent(uint64_t number, std::string_view words);
 
+  // An optimizer store that was opened; kNoSlot where there are kMaxLedgerStores. `sequence`,
+  // `used` and `number` of the record are ignored.
+  uint32_t AddStore(const wire::LedgerStore& store);
+  // Writes what `change` makes of the record; under the lock.
+  template <typename Change>
+  void ChangeStore(uint32_t slot, const Change& change) {
+    if (header_ == nullptr || slot == kNoSlot) return;
+    MutexLock lock(mu_);
+    wire::LedgerStore store = stores_[slot];
+    change(store);
+    WriteStore(slot, store);
+  }
+  void RemoveStore(uint32_t slot);
+
   // In a forked child, before anything else there: forgets the mapping without touching the
   // parent's. From then on every call is without effect, and there is no descriptor.
   void AbandonAfterFork();
@@ -92,6 +106,7 @@ class LedgerWriter {
   void Change(uint32_t slot, uint64_t number, T wire::LedgerRecord::*field, T value);
   bool Grow() REQUIRES(mu_);
   void WriteRecord(uint32_t slot, const wire::LedgerRecord& record) REQUIRES(mu_);
+  void WriteStore(uint32_t slot, const wire::LedgerStore& store) REQUIRES(mu_);
   void WriteText() REQUIRES(mu_);
   void Store(uint64_t wire::LedgerHeader::*field, uint64_t value);
   void Add(uint64_t wire::LedgerHeader::*field, int64_t delta);
@@ -103,6 +118,7 @@ class LedgerWriter {
   // The largest file there can be is mapped from the start, so that growing moves nothing. Null in
   // a forked child.
   wire::LedgerHeader* header_;
+  wire::LedgerStore* stores_;
   wire::LedgerRecord* records_;
 
   Mutex mu_;  // innermost; the mapping has one writer at a time
@@ -110,6 +126,7 @@ class LedgerWriter {
   uint32_t used_slots_ GUARDED_BY(mu_) = 0;
   std::vector<uint32_t> free_slots_ GUARDED_BY(mu_);
   uint64_t unlisted_ GUARDED_BY(mu_) = 0;
+  uint64_t last_store_ GUARDED_BY(mu_) = 0;
   std::string settings_ GUARDED_BY(mu_);
   std::vector<std::string> warnings_ GUARDED_BY(mu_);
   struct Event {

@@ -28,6 +28,7 @@ void ReadLane::RunAll() {
     const Result<void> worked = Work();
     if (worked.ok()) continue;
     ring_.FailStep(worked.error());
+    if (const auto torn = ring_.torn()) tools_.sheet.Tears(*torn);
     lane_.Close();
     std::vector<StreamJob> jobs;
     for (const Course& course : courses_) jobs.push_back(course.job);

@@ -207,6 +207,11 @@ std::optional<Error> SlotRing::torn() const {
   return torn_;
 }
 
+std::optional<Error> SlotRing::failure() const {
+  MutexLock lock(mu_);
+  return error_;
+}
+
 store::BucketState SlotRing::bucket(uint32_t bucket) const {
   MutexLock lock(mu_);
   return buckets_[bucket];

@@ -64,6 +64,7 @@ class SlotRing {
 
   uint64_t committed() const;  // the last step that is whole
   std::optional<Error> torn() const;
+  std::optional<Error> failure() const;  // of the open step
   store::BucketState bucket(uint32_t bucket) const;
   uint32_t bucket_count() const { return uint32_t(buckets_.size()); }
   // Times that the caller has waited for a bucket, in all.

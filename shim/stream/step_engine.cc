@@ -62,6 +62,7 @@ Result<std::unique_ptr<StepEngine>> StepEngine::Open(const Surroundings& on,
   Result<void> started = engine->reader_->Start();
   if (started.ok()) started = engine->writer_->Start();
   if (!started.ok()) return started.error();
+  engine->ShowSheet(committed);
   return engine;
 }
 
@@ -72,7 +73,19 @@ StepEngine::StepEngine(const Surroundings& on, store::Layout layout, const Optio
       layout_(std::move(layout)),
       context_(context),
       slots_(slots),
-      shelf_(on.contexts) {}
+      shelf_(on.contexts),
+      sheet_(on.ledger) {}
+
+void StepEngine::ShowSheet(uint64_t committed) {
+  wire::LedgerStore sheet = DescribeStore(options_.name, layout_, options_.directories);
+  sheet.step = committed;
+  sheet.slots = slots_;
+  sheet.bucket_elements = tools_->most_numel;
+  sheet.host_bytes = host_bytes_;
+  sheet.file_bytes = layout_.live_bytes() - host_bytes_;
+  sheet.redundancy = uint32_t(options_.redundancy);
+  sheet_.Show(sheet);
+}
 
 StepEngine::~StepEngine() {
   saver_.reset();
@@ -129,6 +142,7 @@ Result<void> StepEngine::Begin(uint64_t step, CUstream stream, SlotKind kind) {
   if (auto r = Ready(kind, count); !r.ok()) return r;
   if (auto r = work_->Upload(stream); !r.ok()) return r;
   if (auto r = ring_->Begin(step, count, fills); !r.ok()) return r;
+  sheet_.Begins(step, device_bytes_);
   stream_ = stream;
   step_ = step;
   open_ = true;
@@ -233,11 +247,16 @@ Result<uint64_t> StepEngine::LookAtGradients(CUstream stream) {
 Result<void> StepEngine::EndStep() {
   auto ended = ring_->End();
   if (ended.ok()) open_ = false;
+  // Nothing is written then, by which it would become known.
+  if (ended.ok() && layout_.buckets().empty()) sheet_.Commits(step_, 0, 0);
   return ended;
 }
 
-void StepEngine::AbortStep() {
+void StepEngine::AbortStep(const Error* why) {
   if (!open_) return;
+  const Error given_up = why != nullptr ? *why
+                                        : ring_->failure().value_or(MakeError(
+                                              Code::kAborted, "ABORTED", "the step was given up"));
   {
     const ScopedContext current(on_.driver, context_);
     const ScopedRelaxedCapture relaxed(on_.driver);
@@ -245,6 +264,11 @@ void StepEngine::AbortStep() {
   }
   ring_->Abort(changed_weights_ && layout_.lo16() >= 0);
   open_ = false;
+  if (const auto torn = ring_->torn()) {
+    sheet_.Tears(*torn);
+  } else {
+    sheet_.GivesUp(given_up);
+  }
 }
 
 Result<void> StepEngine::Drain(Deadline by) { return ring_->Drain(by); }

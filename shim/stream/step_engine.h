@@ -20,6 +20,7 @@
 #include "shim/stream/store_files.h"
 #include "shim/stream/store_loader.h"
 #include "shim/stream/store_saver.h"
+#include "shim/stream/store_sheet.h"
 #include "shim/stream/stream_tools.h"
 #include "shim/stream/write_lane.h"
 
@@ -91,8 +92,9 @@ class StepEngine {
   Result<void> SubmitAdam(const StreamJob& job, const StoreAdamArgs& adam);
   // All buckets are submitted: weights are ready in the stream's order; bytes are still written.
   Result<void> EndStep();
-  // Gives the open step up; waits for the stream. The store is at the step before, or torn.
-  void AbortStep();
+  // Gives the open step up; waits for the stream. The store is at the step before, or torn. `why`
+  // is for those who ask the daemon; null: what has failed in the step, if anything has.
+  void AbortStep(const Error* why = nullptr);
   // Waits until the last step is whole where its bytes belong.
   Result<void> Drain(Deadline by);
 
@@ -116,6 +118,9 @@ class StepEngine {
   // Counts gradients that are not finite, and waits for the stream. Between two steps, or in one
   // before the first bucket.
   Result<uint64_t> LookAtGradients(CUstream stream);
+
+  // What others are told of it.
+  StoreSheet& sheet() { return sheet_; }
 
   bool step_is_open() const { return open_; }
   uint64_t open_step() const { return step_; }
@@ -141,6 +146,7 @@ class StepEngine {
   Result<void> Begin(uint64_t step, CUstream stream, SlotKind kind);
   Result<void> Ready(SlotKind kind, uint32_t count);
   Result<void> Submitted(const StreamJob& job);
+  void ShowSheet(uint64_t committed);
 
   const Surroundings on_;
   const Options options_;
@@ -152,6 +158,7 @@ class StepEngine {
   DirectFiles files_;
   uint32_t file_count_ = 0;
   store::StateFile state_;
+  StoreSheet sheet_;
   std::unique_ptr<StreamTools> tools_;
   std::unique_ptr<BucketWork> work_;
   std::unique_ptr<SlotRing> ring_;

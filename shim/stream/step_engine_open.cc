@@ -53,6 +53,7 @@ Result<std::vector<store::BucketState>> StepEngine::OpenFiles(uint64_t* committe
                                context_,
                                on_.pool,
                                on_.ledger,
+                               sheet_,
                                shelf_,
                                layout_,
                                files_,

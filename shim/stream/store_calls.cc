@@ -189,7 +189,7 @@ int parkade_store_fill(parkade_store* store, uint64_t step, void* stream, parkad
   if (!done.ok()) return use.Say(done);
   done = parkade::shim::RunBuckets(*store, fill, user);
   if (!done.ok()) {
-    engine.AbortStep();
+    engine.AbortStep(&done.error());
     return use.Say(done);
   }
   return use.Say(parkade::shim::Drain(engine, -1));
@@ -254,7 +254,7 @@ int parkade_store_step_run(parkade_store* store, uint64_t step, void* stream,
   auto done = parkade::shim::BeginOrGoOn(*store, step, static_cast<CUstream>(stream));
   if (!done.ok()) return use.Say(done);
   done = parkade::shim::RunBuckets(*store, update, user);
-  if (!done.ok()) store->engine->AbortStep();
+  if (!done.ok()) store->engine->AbortStep(&done.error());
   return use.Say(done);
 }
 
@@ -274,7 +274,7 @@ int parkade_store_step_adam(parkade_store* store, uint64_t step, void* stream,
     done = parkade::shim::LookAtGradients(engine, static_cast<CUstream>(stream));
   }
   if (done.ok()) done = parkade::shim::RunAdam(engine, *adam);
-  if (!done.ok()) engine.AbortStep();
+  if (!done.ok()) engine.AbortStep(&done.error());
   return use.Say(done);
 }
 

@@ -14,6 +14,7 @@
 #include "shim/pause/host_pool.h"
 #include "shim/pause/shelf.h"
 #include "shim/stream/disk_turn.h"
+#include "shim/stream/store_sheet.h"
 
 namespace parkade::shim {
 
@@ -39,6 +40,7 @@ struct StreamTools {
   const CUcontext context;
   HostPool& pool;
   LedgerWriter& ledger;
+  StoreSheet& sheet;
   Shelf<LaneGear>& shelf;
   const store::Layout& layout;
   const DirectFiles& files;       // none: every bucket is in host memory

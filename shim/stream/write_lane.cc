@@ -34,6 +34,7 @@ void WriteLane::RunAll() {
     const Result<void> worked = Work();
     if (worked.ok()) break;
     ring_.FailWriting(worked.error());
+    if (const auto torn = ring_.torn()) tools_.sheet.Tears(*torn);
     lane_.Close();
     std::vector<StreamJob> jobs;
     for (const Course& course : courses_) jobs.push_back(course.job);
@@ -232,6 +233,8 @@ Result<void> WriteLane::Written(const StreamJob& job, const store::BucketState& 
   if (tools_.state != nullptr) {
     if (auto r = tools_.state->CommitStep(); !r.ok()) return r;
   }
+  // First, so that who has waited for the step finds it.
+  tools_.sheet.Commits(job.step, tools_.read_bytes, tools_.written_bytes);
   ring_.HasCommitted(job.step);
   return {};
 }

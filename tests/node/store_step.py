@@ -68,6 +68,35 @@ def with_pauses(node, policy, encoding):
     trainer.end()
 
 
+def listed(node):
+    """What the daemon says of the store, also one that was started after it."""
+    trainer = Trainer(node, "lo16")
+    harness.wait_for("the daemon lists the trainer", lambda: node.state(trainer.pid) == "running")
+    trainer.train("step")
+    trainer.train("step")
+
+    def store():
+        (only,) = node.json("store", "show", "trainer")["stores"]
+        return only
+
+    harness.wait_for("the last step is whole", lambda: store()["step"] == 2 and store()["state"] == "idle")
+    one = store()
+    harness.equal((one["pid"], one["elements"], one["placement"]), (trainer.pid, 700_001 + 31 + 262_144 + 1, "files"), "what the store is")
+    harness.equal(one["directories"], [str(trainer.folder)], "where it is")
+    harness.equal([s["encoding"] for s in one["segments"]], ["lo16", "fp32", "fp32"], "its encodings")
+    harness.holds(one["last_seconds"] > 0 and 0 < one["last_written_bytes"] < one["written_bytes"], f"what it has moved: {one}")
+    node.kill_daemon()
+    trainer.train("step")
+    node.start_daemon()
+    harness.wait_for("the next daemon knows the step", lambda: "trainer" in node.cli("store", "ls").out and store()["step"] == 3)
+    harness.equal(trainer.ask("hold"), "held", "a step begun")
+    harness.equal((store()["state"], store()["open_step"]), ("stepping", 4), "a step under way")
+    trainer.ask("go")
+    trainer.steps += 1
+    trainer.end()
+    node.expect(3, "store", "show", "trainer")
+
+
 def killed(node):
     trainer = Trainer(node)
     trainer.train("step")
@@ -85,6 +114,7 @@ def run(node):
     node.start_daemon()
     for policy in ("host", "disk", "auto"):
         with_pauses(node, policy, "fp32" if policy == "host" else "lo16")
+    listed(node)
     killed(node)
 
 

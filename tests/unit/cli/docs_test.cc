@@ -92,9 +92,10 @@ TEST_CASE("every example of the page runs") {
 TEST_CASE("the page names every option of every verb") {
   const std::string page = ReadPage();
   for (const std::string verb :
-       {"",       "run",     "ps",      "show",   "pause",  "resume",   "handoff", "wait-free",
-        "gpus",   "reserve", "release", "budget", "verify", "prefetch", "watch",   "ops",
-        "cancel", "group",   "gc",      "mark",   "report", "top",      "doctor",  "plan",    "checkpoint"}) {
+       {"",          "run",   "ps",      "show",    "pause",     "resume", "handoff",
+        "wait-free", "gpus",  "reserve", "release", "budget",    "verify", "prefetch",
+        "store",     "watch", "ops",     "cancel",  "group",     "gc",     "mark",
+        "report",    "top",   "doctor",  "plan",    "checkpoint"}) {
     const Outcome help = verb.empty() ? RunCli({"--help"}) : RunCli({verb, "--help"});
     const std::set<std::string> options = Options(help.out);
     CHECK(options.count("--help") == 1);

@@ -233,7 +233,10 @@ TEST_CASE("why a process lacks the library follows from how it was started") {
   kernel.Start(14, 1, "contained", preload, "C");
   std::filesystem::create_directories(kernel.directory / "proc/14/root");
   kernel.Start(15, 1, "static", preload, "C");
-  kernel.Write("proc/15/root" "/opt/libparkade.so", "");
+  kernel.Write(
+      "proc/15/root"
+      "/opt/libparkade.so",
+      "");
   kernel.Start(16, 1, "left", Zeros("PARKADE=off|"), "C");
   kernel.Start(17, 1, "shell", Zeros("A=1|"), "");
   const Findings found = CheckTree(kernel.files(), std::nullopt);

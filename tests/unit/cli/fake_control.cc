@@ -107,6 +107,20 @@ grpc::Status FakeControl::Verify(grpc::ServerContext*, const v1::VerifyRequest* 
   return error;
 }
 
+grpc::Status FakeControl::ListStores(grpc::ServerContext*, const v1::ListStoresRequest* request,
+                                     v1::ListStoresResponse* response) {
+  stores_request = *request;
+  *response = stores_answer;
+  return error;
+}
+
+grpc::Status FakeControl::GetStore(grpc::ServerContext*, const v1::GetStoreRequest* request,
+                                   v1::GetStoreResponse* response) {
+  store_request = *request;
+  *response = store_answer;
+  return error;
+}
+
 grpc::Status FakeControl::Prefetch(grpc::ServerContext*, const v1::PrefetchRequest* request,
                                    v1::PrefetchResponse* response) {
   prefetch_request = *request;

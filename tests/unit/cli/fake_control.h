@@ -38,6 +38,8 @@ class FakeControl final : public v1::Control::Service {
   v1::SetBudgetResponse budget_answer;
   v1::VerifyResponse verify_answer;
   v1::PrefetchResponse prefetch_answer;
+  v1::ListStoresResponse stores_answer;
+  v1::GetStoreResponse store_answer;
   v1::Operation operation_answer;  // of GetOperation, which never fails
   v1::CollectGarbageResponse garbage_answer;
   v1::ListOperationsResponse operations_answer;
@@ -60,6 +62,8 @@ class FakeControl final : public v1::Control::Service {
   v1::SetBudgetRequest budget_request;
   v1::VerifyRequest verify_request;
   v1::PrefetchRequest prefetch_request;
+  v1::ListStoresRequest stores_request;
+  v1::GetStoreRequest store_request;
   v1::GetOperationRequest operation_request;
   v1::WatchRequest watch_request;
   v1::CollectGarbageRequest garbage_request;
@@ -93,6 +97,10 @@ class FakeControl final : public v1::Control::Service {
   grpc::Status Verify(grpc::ServerContext*, const v1::VerifyRequest*, v1::VerifyResponse*) override;
   grpc::Status Prefetch(grpc::ServerContext*, const v1::PrefetchRequest*,
                         v1::PrefetchResponse*) override;
+  grpc::Status ListStores(grpc::ServerContext*, const v1::ListStoresRequest*,
+                          v1::ListStoresResponse*) override;
+  grpc::Status GetStore(grpc::ServerContext*, const v1::GetStoreRequest*,
+                        v1::GetStoreResponse*) override;
   grpc::Status GetOperation(grpc::ServerContext*, const v1::GetOperationRequest*,
                             v1::Operation*) override;
   grpc::Status CollectGarbage(grpc::ServerContext*, const v1::CollectGarbageRequest*,

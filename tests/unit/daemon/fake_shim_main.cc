@@ -9,6 +9,7 @@
 #include <cstring>
 #include <string>
 
+#include "common/text.h"
 #include "tests/unit/daemon/fake_shim.h"
 
 using parkade::testing::Act;
@@ -20,6 +21,26 @@ parkade::wire::Type TypeOf(const char* word) {
   if (strcmp(word, "prepare\n") == 0) return Type::kPrepare;
   if (strcmp(word, "commit\n") == 0) return Type::kCommit;
   return Type::kResume;
+}
+
+// Has the ledger list a store of that name, half way to step 8.
+void ListStore(int ledger, const char* name) {
+  parkade::wire::LedgerStore store = {};
+  store.used = 1;
+  store.number = 1;
+  store.state = uint32_t(parkade::wire::StoreState::kStepping);
+  store.step = 7;
+  store.open_step = 8;
+  store.elements = 5000;
+  store.file_bytes = store.host_bytes = 4096;
+  store.redundancy = 2;
+  store.last_ns = 1'500'000'000;
+  store.written_bytes = 1 << 20;
+  parkade::CopyText(store.name, name);
+  parkade::CopyText(store.segments, "main=fp32\nexp_avg=q8\n");
+  parkade::CopyText(store.directories, "/nvme0\n/nvme1\n");
+  [[maybe_unused]] const ssize_t n =
+      pwrite(ledger, &store, sizeof store, off_t(parkade::wire::kLedgerStoresAt));
 }
 
 }  // namespace
@@ -35,6 +56,7 @@ int main(int argc, char** argv) {
     settings.allocations.push_back({strtoull(argv[i], nullptr, 10), tag ? tag + 1 : "default"});
   }
   FakeShim shim(settings);
+  if (const char* store = getenv("FAKE_STORE")) ListStore(shim.ledger(), store);
   if (const auto r = shim.Connect(argv[1]); !r.ok()) {
     fprintf(stderr, "fake_shim: %s\n", r.error().what);
     return 1;

@@ -94,6 +94,35 @@ TEST_CASE("what cannot be is refused") {
   CHECK(file.Reason() == "BAD_LEDGER");
 }
 
+TEST_CASE("stores are read in the order in which they were opened, half written ones left out") {
+  File file;
+  file.Write();
+  LedgerStore stores[3] = {};
+  for (uint32_t i = 0; i < 3; ++i) {
+    stores[i].used = 1;
+    stores[i].number = 9 - i;
+    stores[i].state = uint32_t(StoreState::kIdle);
+    memset(stores[i].name, 'a' + int(i), sizeof stores[i].name);  // without an end
+  }
+  stores[1].sequence = 7;
+  const auto write = [&] {
+    REQUIRE(pwrite(file.fd.get(), stores, sizeof stores, kLedgerStoresAt) ==
+            ssize_t(sizeof stores));
+  };
+  write();
+  const auto read = ReadLedgerStores(file.fd.get());
+  REQUIRE(read.ok());
+  REQUIRE(read->size() == 2);
+  CHECK((*read)[0].name == std::string(sizeof stores[2].name - 1, 'c'));
+  CHECK((*read)[1].name == std::string(sizeof stores[0].name - 1, 'a'));
+
+  stores[0].state = 5;
+  write();
+  CHECK(std::string(ReadLedgerStores(file.fd.get()).error().reason) == "BAD_LEDGER");
+  REQUIRE(ftruncate(file.fd.get(), kLedgerStoresAt + 10) == 0);
+  CHECK(!ReadLedgerStores(file.fd.get()).ok());
+}
+
 TEST_CASE("a file that is shorter than it says is refused, not a fault") {
   File file;
   file.Write(kLedgerHeaderBytes + sizeof(LedgerRecord));

@@ -203,6 +203,27 @@ TEST_CASE("a reader never sees half a record while another thread writes") {
   CHECK(wire::ReadLedger(writer->fd())->records.size() == 64);
 }
 
+TEST_CASE("stores come and go in slots of their own, as many as there are") {
+  const auto writer = Make();
+  wire::LedgerStore store = {};
+  store.state = uint32_t(wire::StoreState::kIdle);
+  std::vector<uint32_t> slots;
+  for (size_t i = 0; i < wire::kMaxLedgerStores; ++i) slots.push_back(writer->AddStore(store));
+  CHECK(writer->AddStore(store) == LedgerWriter::kNoSlot);
+  writer->RemoveStore(slots[3]);
+  writer->RemoveStore(LedgerWriter::kNoSlot);
+  const uint32_t again = writer->AddStore(store);
+  CHECK(again == slots[3]);
+  writer->ChangeStore(again, [](wire::LedgerStore& s) { s.step = 42; });
+  writer->Add(Numbered(1));
+  const auto read = wire::ReadLedgerStores(writer->fd());
+  REQUIRE(read.ok());
+  REQUIRE(read->size() == wire::kMaxLedgerStores);
+  CHECK(read->back().number == wire::kMaxLedgerStores + 1);
+  CHECK(read->back().step == 42);
+  CHECK(wire::ReadLedger(writer->fd())->records.size() == 1);
+}
+
 TEST_CASE("a forked child that has let go of the ledger writes nothing to it") {
   const auto writer = Make();
   const uint32_t slot = writer->Add(Numbered(1));
