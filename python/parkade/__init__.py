@@ -5,7 +5,7 @@
         client.resume(4711, wait_timeout=60)
 
 `AsyncClient` has the same calls for asyncio, `parkade.ray` what a Ray actor needs to be started under
-Parkade. Sizes are bytes, times are seconds.
+Parkade, and the actors that ask the daemons of a Ray cluster. Sizes are bytes, times are seconds.
 """
 
 from .aio import AsyncClient

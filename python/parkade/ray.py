@@ -1,4 +1,5 @@
-"""What a Ray actor needs to be started under Parkade. Does not import Ray."""
+"""Parkade under Ray: what an actor needs to be started under it, and the actors that front the daemons (ray_cluster.py). Importing
+this does not import Ray."""
 
 from __future__ import annotations
 
@@ -8,6 +9,9 @@ from typing import Any, Mapping
 
 from .labels import environment
 from .preload import find_library, merge_preload
+from .ray_cluster import Cluster, NodeParkade, gpu_nodes, node_actor
+
+__all__ = ["Cluster", "NodeParkade", "gpu_nodes", "node_actor", "runtime_env"]
 
 
 def runtime_env(base: Mapping[str, Any] | None = None, *, library: str | None = None, **labels: Any) -> dict[str, Any]:

@@ -1,0 +1,28 @@
+"""Shell blocks that no test machine can run: page, a pattern that the block has, and why. Their options are checked all the same."""
+
+NOT_RUN = [
+    ("README.md", r"\./scripts/demo", "builds the tree that this test runs in"),
+    ("README.md", r"torchrun", "root, torchrun and a training program; first-pause.md shows the same"),
+    ("docs/benchmarks.md", r"scripts/bench", "takes minutes, and a card for figures that mean something; bench.* are its tests"),
+    ("docs/choosing.md", r"torchrun .*train\.py", "torchrun, SGLang, eight GPUs and a model"),
+    ("docs/choosing.md", r"train_with_store\.py", "torchrun and eight GPUs; node.store_step trains through a store"),
+    ("docs/cli.md", r".", "cli_test runs each line against a daemon in software"),
+    ("docs/frameworks.md", r"torchrun", "torchrun, a model and GPUs; node.torchrun runs it where it is installed"),
+    ("docs/frameworks.md", r"srun", "a Slurm cluster; node.slurm has one"),
+    ("docs/frameworks.md", r"helm", "a Kubernetes cluster"),
+    ("docs/frameworks.md", r"ray job submit", "a Ray cluster"),
+    ("docs/frameworks.md", r"sglang", "SGLang and a model"),
+    ("docs/frameworks.md", r"vllm serve", "vLLM and a model"),
+    ("docs/frameworks.md", r"verl\.trainer", "verl and a model"),
+    ("docs/frameworks.md", r"miles|train_async|--colocate", "miles and a model"),
+    ("docs/frameworks.md", r"torch_memory_saver", "torch_memory_saver and a card; node.saver calls its functions"),
+    ("docs/install.md", r"apt install", "installs packages; packages.clean_root does so in a root of its own"),
+    ("docs/install.md", r"/usr/sbin/parkaded --runtime-dir", "stays in the foreground, from a package; first-pause.md runs the same"),
+    ("docs/install.md", r"train\.py", "its daemon is that of the block before it; first-pause.md runs the same"),
+    ("docs/install.md", r"systemctl", "systemd and root; node.service has the daemon notify one"),
+    ("docs/install.md", r"podman", "builds an image"),
+    ("docs/install.md", r"apt purge", "removes packages"),
+    ("docs/operations.md", r"^parkaded --scratch-dir", "stays in the foreground, with the reader's disk"),
+    ("docs/operations.md", r"--nodes", "many nodes, with certificates; node.cluster has 64"),
+    ("docs/security.md", r"--address", "a daemon on the network, with certificates; node.tcp has one"),
+]
