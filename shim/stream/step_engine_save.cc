@@ -59,21 +59,22 @@ Result<void> StepEngine::Load(uint64_t step, CUstream stream, const StoreLoader:
   if (result != CUDA_SUCCESS) {
     return CudaError(on_.driver, result, "waiting for the weights' users");
   }
+  const auto torn = [this, step](const Error& error) {
+    ring_->Tear(error, step);
+    sheet_.Tears(*ring_->torn());
+    return error;
+  };
+  sheet_.Begins(step, device_bytes_);
   StoreLoader loader(*tools_, *work_);
   auto states = loader.Load(step, make);
-  if (!states.ok()) {
-    ring_->Tear(states.error(), step);
-    return states.error();
-  }
+  if (!states.ok()) return torn(states.error());
   if (layout_.lo16() >= 0) {
     std::vector<uint64_t> sums;
     for (const store::BucketState& state : *states) sums.push_back(state.weight_sum);
-    if (auto r = work_->SetSums(sums, nullptr); !r.ok()) {
-      ring_->Tear(r.error(), step);
-      return r;
-    }
+    if (auto r = work_->SetSums(sums, nullptr); !r.ok()) return torn(r.error());
   }
   ring_->Adopt(std::move(*states), step);
+  sheet_.Commits(step, tools_->read_bytes, tools_->written_bytes);
   return {};
 }
 
