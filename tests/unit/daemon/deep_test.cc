@@ -239,15 +239,18 @@ TEST_CASE("what an earlier daemon's helper is still about is waited for") {
   REQUIRE(left->AskState(1000).ok());
   DriverProcess::Helper helper = Rank::Helper();
   helper.earlier = std::make_shared<const EarlierHelpers>(EarlierHelpers::Find());
-  helper.start_ms = 100;
-  DriverProcess later(rank.member.process, helper);
-  CHECK(ReasonOf(later.AskState(1000).status()) == "DRIVER_STALLED");
-
+  {
+    DriverProcess::Helper hasty = helper;
+    hasty.start_ms = 100;
+    DriverProcess later(rank.member.process, hasty);
+    CHECK(ReasonOf(later.AskState(1000).status()) == "DRIVER_STALLED");
+  }
   const Rank other;
   DriverProcess about_another(other.member.process, helper);
   CHECK(about_another.AskState(1000).ok());
 
   left.reset();
+  DriverProcess later(rank.member.process, helper);
   CHECK(later.AskState(1000).ok());
 }
 
