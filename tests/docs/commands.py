@@ -40,7 +40,7 @@ def run_page(page, blocks):
         environment = {**node.env, "USER": node.runtime.name.removeprefix("parkade-"), "PATH": f"{home}/bin:{harness.BUILD}/bin:{os.environ['PATH']}"}
         done = subprocess.run(
             ["bash", "-c", page_programs.script(blocks, home, running)],
-            env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300, check=False,
+            env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=400, check=False,
         )  # fmt: skip
         if done.returncode:
             node.print_logs()
