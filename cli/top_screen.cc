@@ -14,8 +14,22 @@ namespace parkade::cli {
 namespace {
 
 constexpr char kReset[] = "\033[0m";
+constexpr size_t kLeastBar = 10;  // shorter, and shares of a tenth do not show
 constexpr const char* kBarColours[] = {"\033[44m", "\033[42m", "\033[45m",
                                        "\033[46m", "\033[43m", "\033[41m"};
+
+// What a row of a process has room for.
+struct Columns {
+  size_t labels;  // 0: none
+  bool tiers;     // host memory and disk beside HBM
+  bool command;
+};
+
+Columns ColumnsFor(size_t width) {
+  if (width > 110) return {34, true, true};
+  if (width >= 60) return {16, true, false};
+  return {0, false, false};
+}
 
 // A process's letter in bars and rows: a to z, then again.
 char LetterOf(size_t index) { return char('a' + index % 26); }
@@ -83,28 +97,52 @@ std::vector<std::string> GpuLines(const TopView& view, size_t width, bool colour
     }
     shares.push_back({'+', 0, used - std::min(used, managed)});
     const std::string head = absl::StrFormat("gpu %-2d ", i);
-    const std::string tail =
+    const std::string words =
         absl::StrFormat(" %9s of %-9s", FormatBytes(used), FormatBytes(gpu.total_bytes()));
-    const size_t room =
-        width > head.size() + tail.size() + 12 ? width - head.size() - tail.size() - 2 : 10;
-    lines.push_back(
-        absl::StrCat(head, "[", Bar(shares, gpu.total_bytes(), room, colour), "]", tail));
+    // Where a bar beside all of that would be too short to read, the total goes.
+    const std::string tail = width >= head.size() + words.size() + 2 + kLeastBar
+                                 ? words
+                                 : absl::StrFormat(" %9s", FormatBytes(used));
+    const size_t beside = head.size() + tail.size() + 2;
+    if (width <= beside) {
+      lines.push_back(Cut(head + tail, width));
+      continue;
+    }
+    const std::string bar = Bar(shares, gpu.total_bytes(), width - beside, colour);
+    lines.push_back(absl::StrCat(head, "[", bar, "]", tail));
   }
-  if (lines.empty())
-    lines.push_back(absl::StrCat("no figures of GPUs: ", Printable(view.node.gpu_source())));
+  if (lines.empty()) {
+    lines.push_back(
+        Cut(absl::StrCat("no figures of GPUs: ", Printable(view.node.gpu_source())), width));
+  }
   return lines;
+}
+
+std::string HeadLine(const Columns& columns) {
+  std::string line = absl::StrFormat("    %8s  ", "PID");
+  if (columns.labels != 0) absl::StrAppend(&line, Padded("JOB/ROLE/RANK", columns.labels), "  ");
+  absl::StrAppendFormat(&line, "%-12s  %9s", "STATE", "HBM");
+  if (columns.tiers) absl::StrAppendFormat(&line, "  %9s  %9s", "HOST", "DISK");
+  if (columns.command) absl::StrAppend(&line, "  COMMAND");
+  return line;
 }
 
 std::string ProcessLine(const TopView& view, size_t index, size_t width, bool colour) {
   const v1::Process& process = view.processes[index];
   const bool selected = index == view.selected;
-  const size_t labels = width > 110 ? 34 : 16;
-  std::string line = absl::StrFormat(
-      "%s %c %8d  %s  %-12s  %9s  %9s  %9s", selected ? ">" : " ", LetterOf(index), process.pid(),
-      Padded(Printable(Labels(process)), labels), StateName(process.state()),
-      FormatBytes(HbmOn(process, "")), FormatBytes(process.host_backup_bytes()),
-      FormatBytes(process.disk_backup_bytes()));
-  if (width > 110) absl::StrAppend(&line, "  ", Printable(process.command()));
+  const Columns columns = ColumnsFor(width);
+  std::string line =
+      absl::StrFormat("%s %c %8d  ", selected ? ">" : " ", LetterOf(index), process.pid());
+  if (columns.labels != 0) {
+    absl::StrAppend(&line, Padded(Printable(Labels(process)), columns.labels), "  ");
+  }
+  absl::StrAppendFormat(&line, "%-12s  %9s", StateName(process.state()),
+                        FormatBytes(HbmOn(process, "")));
+  if (columns.tiers) {
+    absl::StrAppendFormat(&line, "  %9s  %9s", FormatBytes(process.host_backup_bytes()),
+                          FormatBytes(process.disk_backup_bytes()));
+  }
+  if (columns.command) absl::StrAppend(&line, "  ", Printable(process.command()));
   line = Cut(line, width);
   return selected && colour ? absl::StrCat("\033[7m", Padded(line, width), kReset) : line;
 }
@@ -141,13 +179,10 @@ std::vector<std::string> TopScreen(const TopView& view, size_t width, size_t hei
   if (moves.size() > most_moves) {
     const size_t more = moves.size() - most_moves + 1;
     moves.resize(most_moves - 1);
-    moves.push_back(absl::StrCat("  and ", more, " more"));
+    moves.push_back(Cut(absl::StrCat("  and ", more, " more"), width));
   }
-  const size_t labels = width > 110 ? 34 : 16;
   lines.push_back("");
-  lines.push_back(dim(absl::StrFormat("    %8s  %s  %-12s  %9s  %9s  %9s%s", "PID",
-                                      Padded("JOB/ROLE/RANK", labels), "STATE", "HBM", "HOST",
-                                      "DISK", width > 110 ? "  COMMAND" : "")));
+  lines.push_back(dim(HeadLine(ColumnsFor(width))));
   // What stands below: a blank, the moves with their head, the message and the keys.
   const size_t below = 3 + (moves.empty() ? 0 : moves.size() + 2);
   const size_t room = height > lines.size() + below ? height - lines.size() - below : 1;
@@ -157,7 +192,7 @@ std::vector<std::string> TopScreen(const TopView& view, size_t width, size_t hei
   for (size_t i = first; i < std::min(count, first + room); ++i) {
     lines.push_back(ProcessLine(view, i, width, colour));
   }
-  if (count == 0) lines.push_back("  no process runs under Parkade yet");
+  if (count == 0) lines.push_back(Cut("  no process runs under Parkade yet", width));
   if (!moves.empty()) {
     lines.push_back("");
     lines.push_back(dim("  MOVES"));

@@ -54,18 +54,35 @@ TEST_CASE("bars are as long as what is used, by process") {
 }
 
 TEST_CASE("every size of terminal is kept to") {
-  for (const size_t width : {60, 80, 200}) {
+  for (const size_t width : {12, 20, 40, 41, 42, 60, 80, 200}) {
     for (const size_t height : {8, 24, 50}) {
       TopView view = Node(30);
+      view.message = "paused 129: " + std::string(300, 'x');
+      for (int i = 0; i < 5; ++i) view.running.emplace_back().set_id("m-" + std::to_string(i));
       view.selected = 29;
       const auto lines = TopScreen(view, width, height, false);
       INFO(width << "x" << height);
       CHECK(lines.size() == height);
       for (const std::string& line : lines) CHECK(DisplayWidth(line) <= width);
       // Whoever is selected is there.
-      CHECK(Has(lines, "129"));
+      if (width >= 20) CHECK(Has(lines, "129"));
+      TopView empty;
+      empty.node.set_gpu_source(std::string(300, 'y'));
+      for (const std::string& line : TopScreen(empty, width, height, false)) {
+        CHECK(DisplayWidth(line) <= width);
+      }
     }
   }
+}
+
+TEST_CASE("40 columns have a bar, and of each process its state and what it holds") {
+  TopView view = Node(2);
+  view.processes[0].set_state(v1::PROCESS_STATE_PARTLY_MOVED);
+  const auto lines = TopScreen(view, 40, 12, false);
+  CHECK(Has(lines, "gpu 0  [aaaa"));
+  CHECK(lines[1].find("60.0 GiB") != std::string::npos);
+  CHECK(Has(lines, "100  partly_moved   20.0 GiB"));
+  CHECK(Has(lines, "PID  STATE"));
 }
 
 TEST_CASE("what moves is told with its rate, and more than there is room for is counted") {
