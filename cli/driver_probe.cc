@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "absl/time/clock.h"
 #include "common/fd.h"
 
 namespace parkade::cli {
