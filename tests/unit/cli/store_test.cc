@@ -52,13 +52,13 @@ TEST_CASE("store ls lists stores, those on their way with both steps") {
   CHECK(o.exit_code == kExitOk);
   CHECK(daemon.stores_request.selector().job() == "rl");
   CHECK(o.out ==
-        " PID  LABELS      STORE  STATE     STEP  ELEMENTS     FILES  HOST    LAST      READ   "
+        " PID  LABELS      STORE  STATE     STEP  ELEMENTS  FILES  HOST    LAST      READ   "
         "WRITTEN  ENCODINGS\n"
-        "4711  rl/actor/3  adam   idle         7      5000  1.00 MiB     0  2.00 s  4.00 GiB  "
+        "4711  rl/actor/3  adam   idle         7      5000  1 MiB     0  2.00 s  4.00 GiB  "
         "5.00 GiB  main=lo16\n"
-        "4711  rl/actor/3  adam   stepping   7>8      5000  1.00 MiB     0  2.00 s  4.00 GiB  "
+        "4711  rl/actor/3  adam   stepping   7>8      5000  1 MiB     0  2.00 s  4.00 GiB  "
         "5.00 GiB  main=lo16\n"
-        "4711  rl/actor/-  adam   stepping   ->8      5000  1.00 MiB     0  2.00 s  4.00 GiB  "
+        "4711  rl/actor/-  adam   stepping   ->8      5000  1 MiB     0  2.00 s  4.00 GiB  "
         "5.00 GiB  main=lo16\n");
   const auto json = nlohmann::json::parse(RunCli({"store", "ls", "-o", "json", daemon.flag()}).out);
   REQUIRE(json["stores"].size() == 3);
@@ -84,8 +84,8 @@ TEST_CASE("store show describes each store of the name, and why one is torn") {
   CHECK(daemon.store_request.name() == "adam");
   for (const char* line :
        {"process     4711  rl/actor/3\n", "state       idle\n", "step        7\n",
-        "elements    5000 in 5 buckets of 1024 at most\n", "in files    1.00 MiB, rotate\n",
-        "            /nvme0/me\n", "in HBM      2.00 MiB, 3 slots\n",
+        "elements    5000 in 5 buckets of 1024 at most\n", "in files    1 MiB, rotate\n",
+        "            /nvme0/me\n", "in HBM      2 MiB, 3 slots\n",
         "last step   2.00 s, read 2.79 GiB at 1.50 GB/s, written 1.86 GiB at 1.00 GB/s\n",
         "state       torn\n", "because     TORN: step 8 was given up?\n"}) {
     INFO(line);
