@@ -31,7 +31,7 @@ from .hooks import Hook, after_resume, before_pause
 from .labels import environment, set_labels
 from .nodes import nodes_of
 from .preload import find_library, merge_preload
-from .store import Store, StoreError
+from .store import Store, StoreError  # types.Store is what the daemon tells of one
 from .tags import tag
 from .types import (
     Allocation,
@@ -53,7 +53,6 @@ from .types import (
     GpuUser,
     GpuWait,
     Group,
-    ListedStore,
     Node,
     OnExported,
     Operation,
@@ -89,7 +88,7 @@ __all__ = [
     "ClusterOutcome", "DataLoss",
     "DeadlineExceeded", "DeepStep", "Elision", "Error", "Event", "EventKind", "FailedPrecondition", "Failure", "Forecast",
     "ForeignMemory", "FreeMemory", "GateMode", "GatedAllocations", "GatedWork", "Gpu", "GpuChange",
-    "GpuDemand", "GpuUser", "GpuWait", "Group", "Hook", "Internal", "InvalidArgument", "ListedStore", "Node", "NodeOutcome", "NotFound", "OnExported",
+    "GpuDemand", "GpuUser", "GpuWait", "Group", "Hook", "Internal", "InvalidArgument", "Node", "NodeOutcome", "NotFound", "OnExported",
     "Operation", "OperationKind", "OperationState", "Overlap", "PermissionDenied", "Policy", "Process",
     "ProcessDetails", "ProcessDevice", "ProcessForecast", "ProcessState", "Progress", "Reservation", "ResourceExhausted",
     "ScratchBase", "ScratchEntry", "Selector", "Store", "StoreError", "StorePlacement", "StoreRedundancy", "StoreSegment",

@@ -144,11 +144,11 @@ class AsyncClient:
     async def collect_garbage(self, dry_run: bool = False, **options: Unpack[calls.CallOptions]) -> list[types.ScratchEntry]:
         return await self._call(calls.COLLECT_GARBAGE, {"dry_run": dry_run, **options})
 
-    async def list_stores(self, target: types.Target | None = None, **options: Unpack[calls.CallOptions]) -> list[types.ListedStore]:
+    async def list_stores(self, target: types.Target | None = None, **options: Unpack[calls.CallOptions]) -> list[types.Store]:
         """The optimizer stores that processes have open."""
         return await self._call(calls.LIST_STORES, calls.with_selector(target, options))
 
-    async def get_store(self, name: str, target: types.Target | None = None, **options: Unpack[calls.CallOptions]) -> list[types.ListedStore]:
+    async def get_store(self, name: str, target: types.Target | None = None, **options: Unpack[calls.CallOptions]) -> list[types.Store]:
         """Those of one name, one of each process that has it; NotFound where none has."""
         return await self._call(calls.GET_STORE, {"name": name, **calls.with_selector(target, options)})
 

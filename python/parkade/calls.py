@@ -157,8 +157,8 @@ DEFINE_GROUP = Call("DefineGroup", QUESTION, lambda answer: messages.read(answer
 REMOVE_GROUP = Call("RemoveGroup", QUESTION, lambda answer: None)
 LIST_GROUPS = Call("ListGroups", QUESTION, _all("groups", types.Group))
 COLLECT_GARBAGE = Call("CollectGarbage", TRANSITION, _all("entries", types.ScratchEntry))
-LIST_STORES = Call("ListStores", QUESTION, _all("stores", types.ListedStore))
-GET_STORE = Call("GetStore", QUESTION, _all("stores", types.ListedStore))
+LIST_STORES = Call("ListStores", QUESTION, _all("stores", types.Store))
+GET_STORE = Call("GetStore", QUESTION, _all("stores", types.Store))
 MARK = Call("Mark", QUESTION, lambda answer: messages.read(answer.mark, types.TimelineMark))
 WATCH = Call("Watch", None, lambda event: messages.read(event, types.Event))
 

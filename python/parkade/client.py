@@ -169,11 +169,11 @@ class Client:
     def collect_garbage(self, dry_run: bool = False, **options: Unpack[calls.CallOptions]) -> list[types.ScratchEntry]:
         return self._call(calls.COLLECT_GARBAGE, {"dry_run": dry_run, **options})
 
-    def list_stores(self, target: types.Target | None = None, **options: Unpack[calls.CallOptions]) -> list[types.ListedStore]:
+    def list_stores(self, target: types.Target | None = None, **options: Unpack[calls.CallOptions]) -> list[types.Store]:
         """The optimizer stores that processes have open."""
         return self._call(calls.LIST_STORES, calls.with_selector(target, options))
 
-    def get_store(self, name: str, target: types.Target | None = None, **options: Unpack[calls.CallOptions]) -> list[types.ListedStore]:
+    def get_store(self, name: str, target: types.Target | None = None, **options: Unpack[calls.CallOptions]) -> list[types.Store]:
         """Those of one name, one of each process that has it; NotFound where none has."""
         return self._call(calls.GET_STORE, {"name": name, **calls.with_selector(target, options)})
 

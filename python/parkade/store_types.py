@@ -7,7 +7,7 @@ from typing import Optional
 
 from .enums import StorePlacement, StoreRedundancy, StoreState
 
-__all__ = ["ListedStore", "StorePlacement", "StoreRedundancy", "StoreSegment", "StoreState"]
+__all__ = ["Store", "StorePlacement", "StoreRedundancy", "StoreSegment", "StoreState"]
 
 
 @dataclass(frozen=True)
@@ -17,7 +17,7 @@ class StoreSegment:
 
 
 @dataclass(frozen=True)
-class ListedStore:
+class Store:
     """One optimizer store of one process; `step` is None where it is not filled."""
 
     pid: int

@@ -24,7 +24,7 @@ from .enums import (
     ProcessState,
     TimelineMarkKind,
 )
-from .store_types import ListedStore, StorePlacement, StoreRedundancy, StoreSegment, StoreState
+from .store_types import Store, StorePlacement, StoreRedundancy, StoreSegment, StoreState
 
 
 @dataclass(frozen=True)
