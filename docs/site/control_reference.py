@@ -5,7 +5,7 @@ import re
 
 import proto_source
 
-FILES = ("control.proto", "requests.proto", "operation.proto", "node.proto", "timeline.proto", "error.proto")
+FILES = ("control.proto", "requests.proto", "operation.proto", "node.proto", "store.proto", "timeline.proto", "error.proto")
 # A line of a call's comment that lists errors, and one that goes on with it.
 ROW = re.compile(r"  (?P<code>[A-Z][A-Z_]+(?:, [A-Z][A-Z_]+)*|otherwise as .*)(?:  +(?P<text>.*))?$")
 MORE = re.compile(r" {6,}(?P<text>.*)$")
