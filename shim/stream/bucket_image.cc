@@ -25,6 +25,13 @@ struct Overlap {
 
 }  // namespace
 
+BucketImage::BucketImage(const StreamTools& tools, const BucketWork& work)
+    : tools_(tools), lane_(tools.driver, CopyLane::Direction::kOut) {
+  for (uint32_t i = 0; i < tools.layout.entries().size(); ++i) {
+    weights_.push_back(work.tensors(i).weight);
+  }
+}
+
 Result<void> BucketImage::Open() {
   if (tools_.layout.lo16() < 0) return {};
   if (auto r = lane_.Open(tools_.shelf); !r.ok()) return r;
@@ -117,7 +124,7 @@ Result<void> BucketImage::ReadWeights(Bytes at, Bytes bytes, char* to) {
     const Extent extent{0, part.size()};
     while (done.ok() && lane_.full()) done = lane_.WaitOldest();
     if (!done.ok()) break;
-    done = lane_.Queue(work_.tensors(piece.entry).weight + 2 * element, {&extent, 1},
+    done = lane_.Queue(weights_[piece.entry] + 2 * element, {&extent, 1},
                        pinned_.memory() + (part.first - at));
   }
   while (done.ok() && !lane_.idle()) done = lane_.WaitOldest();

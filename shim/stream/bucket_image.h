@@ -15,9 +15,8 @@ namespace parkade::shim {
 // the bucket meanwhile, nor its weights.
 class BucketImage {
  public:
-  // Both outlive it.
-  BucketImage(const StreamTools& tools, const BucketWork& work)
-      : tools_(tools), work_(work), lane_(tools.driver, CopyLane::Direction::kOut) {}
+  // `tools` outlive it. Where weights are is asked now: a step may set other tensors meanwhile.
+  BucketImage(const StreamTools& tools, const BucketWork& work);
 
   // Memory for the parts. Errors as HostPool::Take, and CopyLane::Open.
   Result<void> Open();
@@ -38,7 +37,7 @@ class BucketImage {
   void CopyHost(Bytes at, Bytes bytes, char* to) const;
 
   const StreamTools& tools_;
-  const BucketWork& work_;
+  std::vector<CUdeviceptr> weights_;  // by entry
   CopyLane lane_;
   HostBlock pinned_;
   uint32_t bucket_ = 0;

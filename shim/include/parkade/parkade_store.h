@@ -293,7 +293,8 @@ PARKADE_STORE_CALL(parkade_store_drain, (parkade_store * store, int timeout_ms),
 /* Begins to save the last step as a checkpoint (docs/store-format.md), beside the steps that
  * follow: each waits for a bucket that has not been taken yet, which is a copy at most, and nothing
  * where the file system makes clones. Waits until the last step is written, and for `stream`, on
- * which the weights are ready. One save at a time (E_STATE). */
+ * which the weights are ready. One save at a time (E_STATE). With "lo16" weights stay where
+ * they are until it ends. */
 PARKADE_STORE_CALL(parkade_store_save,
                    (parkade_store * store, const parkade_store_save_options* options, void* stream),
                    (store, options, stream))
