@@ -16,11 +16,11 @@ import harness  # noqa: E402
 import machine  # noqa: E402
 from calls import calls  # noqa: E402
 from figures import Figures  # noqa: E402
-from handoffs import handoffs  # noqa: E402
+from handoffs import handoffs, tight  # noqa: E402
 from prewarmed import prewarmed  # noqa: E402
 from suites import SUITES  # noqa: E402
 
-ALL = {"calls": calls, **SUITES, "handoff": handoffs, "prewarmed": prewarmed}
+ALL = {"calls": calls, **SUITES, "handoff": handoffs, "handoff-tight": tight, "prewarmed": prewarmed}
 DEFAULT = ["host", "disk"]
 
 

@@ -14,7 +14,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "node"))
 import harness  # noqa: E402
 
 BENCH = pathlib.Path(__file__).with_name("bench.py")
-SUITES = ["host", "segments", "disk", "chunks", "auto", "write-behind", "prefetch", "changed", "handoff", "prewarmed"]
+SUITES = ["host", "segments", "disk", "chunks", "auto", "write-behind", "prefetch", "changed", "handoff", "handoff-tight", "prewarmed"]
 
 
 def holds(condition, what):

@@ -5,12 +5,14 @@ import contextlib
 import threading
 
 import harness
+import python_package
 from bed import GIB, MIB, link, size
 
 SMALL = not harness.ON_CARD
 COUNT, EACH = (4, 16 * MIB) if SMALL else (64, 512 * MIB)
 LINK_BYTES = 16 * MIB if SMALL else 4 * GIB
 SAMPLE_S = 0.005
+STAGE = 256 * MIB  # of host memory on the way to disk, by default
 
 
 class Links:
@@ -89,11 +91,11 @@ class Side:
             app.finish()
 
 
-def hand(node, out, into):
-    """Seconds of a handoff."""
+def hand(node, out, into, *options):
+    """Seconds of a handoff, and its results."""
     sides = [",".join(map(str, side.pids)) for side in (out, into)]
-    results = node.json("handoff", "--out", sides[0], "--in", sides[1])["results"]
-    return max(result["total_seconds"] for result in results)
+    results = node.json("handoff", "--out", sides[0], "--in", sides[1], *options)["results"]
+    return max(result["total_seconds"] for result in results), results
 
 
 def groups(bench, name, gpus):
@@ -117,7 +119,7 @@ def groups(bench, name, gpus):
             now, then = then, now
             now.step()
             with Peak(node, gpus) as peak:
-                seconds = hand(node, now, then)
+                seconds, _ = hand(node, now, then)
             now, then = then, now
             serial = bytes_ / out / 1e9 + bytes_ / into / 1e9
             bench.add(name, f"handoff, {label} each way", limit=links("both"), ours=2 * bytes_ / seconds / 1e9)
@@ -135,3 +137,56 @@ def handoffs(bench):
     """With one GPU, then with all that the node has."""
     for gpus in sorted({1, len(bench.node.json("gpus")["gpus"])}):
         groups(bench, "handoff", gpus)
+
+
+class HostPeak:
+    """The most pinned memory that the shims of all processes had together, looked at every 5 ms while it is entered."""
+
+    def __init__(self, node):
+        self._node, self._ended = node, threading.Event()
+        self.bytes = 0
+
+    def _watch(self):
+        with python_package.load().Client(str(self._node.runtime)) as client:
+            while not self._ended.wait(SAMPLE_S):
+                self.bytes = max(self.bytes, sum(process.host_pool_bytes for process in client.list_processes()))
+
+    def __enter__(self):
+        self._thread = threading.Thread(target=self._watch)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self._ended.set()
+        self._thread.join()
+
+
+def tight(bench):
+    """Handoffs on one GPU where host memory holds one side and 1 GiB more: what it has no room for goes to disk, through a
+    stage beside the budget."""
+    node, name, bytes_ = bench.node, "handoff-tight", COUNT * EACH
+    budget = bytes_ + (16 * MIB if SMALL else GIB)
+    most = budget + STAGE
+    node.expect(0, "budget", "--host", budget)
+    then = Side(node, 1)
+    then.step()
+    then.move("pause")
+    now = Side(node, 1)
+    label = f"{size(bytes_)} each way, a host budget of {size(budget)}"
+    with link(node, LINK_BYTES) as limit:
+        for _ in range(bench.rounds):
+            now.step()
+            with Peak(node, 1) as peak, HostPeak(node) as host:
+                seconds, results = hand(node, now, then, "--policy", "auto")
+            now, then = then, now
+            harness.holds(0 < host.bytes <= most, f"{host.bytes} bytes of pinned memory, {most} are allowed")
+            bench.add(name, f"handoff, {label}", limit=limit("both"), ours=2 * bytes_ / seconds / 1e9)
+            bench.add(name, f"of it out to disk, {label}", unit="MiB", ours=sum(r["disk_bytes"] for r in results if r["state"] == "paused") / MIB)
+            bench.add(name, f"most pinned memory, {label}", unit="MiB", limit=most / MIB, ours=host.bytes / MIB)
+            bench.add(name, f"most HBM above one side, {label}", unit="MiB", ours=peak.above() / MIB)
+    now.step()
+    now.finish()
+    then.move("resume")
+    then.step()
+    then.finish()
+    node.expect(0, "budget", "--host", "none")

@@ -19,22 +19,22 @@ LONGEST_RUN = 0.1  # seconds between a resume and the next pause
 LONGEST_STOP = 60.0  # of a pause or a resume; beyond it something hangs
 
 
-def options(description, cases):
-    """`cases`: what --cases takes, all by default."""
+def options(description, cases, each=100):
+    """`cases`: what --cases takes, all by default; `each`: how many pauses of each kind, by default."""
     parser = argparse.ArgumentParser(description=description)
-    parser.add_argument("--held", type=int, default=100, help="pauses between steps")
-    parser.add_argument("--random", type=int, default=100, help="pauses at random instants")
+    parser.add_argument("--held", type=int, default=each, help="pauses between steps")
+    parser.add_argument("--random", type=int, default=each, help="pauses at random instants")
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 32), help="other instants")
     parser.add_argument("--cases", nargs="+", choices=cases, default=list(cases))
     return parser.parse_args()
 
 
-def gpus(*modules):
-    """How many the machine has; skips where there are not two, or a module is not there."""
+def gpus(*modules, least=2):
+    """How many the machine has; skips where there are fewer than `least`, or a module is not there."""
     if not harness.ON_CARD:
         raise harness.Skip("NCCL needs cards")
     count = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, check=True).stdout.count("GPU ")
-    if count < 2:
+    if count < least:
         raise harness.Skip(f"only {count} GPU")
     for module in modules:
         if importlib.util.find_spec(module) is None:
@@ -118,6 +118,11 @@ class Job:
             harness.equal(app.process.wait(harness.PATIENCE), 0, "exit code of a rank")
         return [[line for line in app.said if line.startswith(("loss", "state"))] for app in self._ranks]
 
+    def show_warnings(self):
+        for pid in self.pids:
+            for warning in self._node.process(pid)["warnings"]:
+                print(f"warning: {warning}", flush=True)
+
     def show(self, label):
         foreign = ", ".join(f"{kind} {bytes_ >> 20} MiB" for kind, bytes_ in self.foreign.items())
         print(
@@ -129,6 +134,8 @@ def paused(node, count, options, label, program, *words, env, nccl=False):
     """What the ranks computed through all pauses. `nccl`: their communicators live all the time."""
     job = Job(node, count, program, *words, "--held", options.held, env=env)
     job.between_steps(options.held)
+    if warnings:
+        job.show_warnings()
     if nccl:
         job.refuses_deep()
     job.at_random(options.random, random.Random(options.seed))

@@ -1,5 +1,5 @@
-"""One rank of a PyTorch training run over several GPUs and NCCL, by DistributedDataParallel or sharded by FSDP2, which
-knows nothing of Parkade. Deterministic; prints some losses as exact hexadecimal floats, and at its end and after the
+"""One rank of a PyTorch training run over several GPUs and NCCL, by DistributedDataParallel or sharded by FSDP2, whose
+weights and optimizer may live in host memory (offload), which knows nothing of Parkade. Deterministic; prints some losses as exact hexadecimal floats, and at its end and after the
 steps it is told a hash of this rank's weights and optimizer state. Steps as rank_clock.py says."""
 
 import argparse
@@ -9,7 +9,7 @@ import train_torch  # first: it sets what cuBLAS reads when it is loaded
 import rank_clock  # isort: skip
 import torch
 import torch.distributed as dist
-from torch.distributed.fsdp import fully_shard
+from torch.distributed.fsdp import CPUOffloadPolicy, OffloadPolicy, fully_shard
 from torch.nn import functional
 from torch.nn.parallel import DistributedDataParallel
 
@@ -19,10 +19,11 @@ REPORT_EVERY = 10
 
 
 def spread(kind, model, rank):
-    if kind == "fsdp":
+    if kind != "ddp":
+        policy = CPUOffloadPolicy() if kind == "offload" else OffloadPolicy()
         for block in model.blocks:
-            fully_shard(block)
-        return fully_shard(model)
+            fully_shard(block, offload_policy=policy)
+        return fully_shard(model, offload_policy=policy)
     # Small buckets: many collectives in each step, beside the backward pass.
     return DistributedDataParallel(model, device_ids=[rank], bucket_cap_mb=2)
 
@@ -40,7 +41,7 @@ def state_hash(model, optimizer):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--kind", choices=("ddp", "fsdp"), required=True)
+    parser.add_argument("--kind", choices=("ddp", "fsdp", "offload"), required=True)
     parser.add_argument("--held", type=int, default=0)
     parser.add_argument("--limit", type=int, default=0)
     parser.add_argument("--hash-at", type=lambda text: {int(step) for step in text.split(",")}, default=set())
@@ -49,7 +50,8 @@ def main():
     rank = rank_clock.join()
     torch.manual_seed(1)
     # All weights fp32, for FSDP has one type in each group; the products are bf16.
-    model = spread(options.kind, train_torch.Model(WORDS, WIDTH, LAYERS, HEADS).float().cuda(), rank)
+    model = train_torch.Model(WORDS, WIDTH, LAYERS, HEADS).float()
+    model = spread(options.kind, model if options.kind == "offload" else model.cuda(), rank)
     optimizer = torch.optim.Adam(model.parameters(), lr=3e-4)
     data = torch.Generator(device="cuda").manual_seed(2 + rank)
     clock = rank_clock.Clock(rank, options.held, options.limit)
