@@ -3,12 +3,16 @@
 #include "cli/app.h"
 
 #include <algorithm>
+#include <array>
+#include <optional>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "cli/error.h"
 #include "cli/fan_out.h"
 #include "cli/read.h"
 #include "cli/verbs.h"
+#include "cli/yaml.h"
 
 namespace parkade::cli {
 namespace {
@@ -21,10 +25,16 @@ constexpr char kFooter[] =
     "unreachable, 7 data loss, 124 timeout, 130 interrupted. `parkade VERB --help` explains a "
     "verb.";
 
+// Verbs that only look, and may do so again and again.
+constexpr std::array kLooking = {"ps", "show", "gpus", "ops", "store"};
+// To the upper left corner of a terminal, and nothing below.
+constexpr char kClear[] = "\033[H\033[J";
+
 // The texts of global options that are more than text, until the parser has checked them.
 struct GlobalTexts {
   std::string timeout;
   std::string output;
+  std::string again;
 };
 
 void AddGlobals(CLI::App& app, Globals& globals, GlobalTexts& texts) {
@@ -51,9 +61,14 @@ void AddGlobals(CLI::App& app, Globals& globals, GlobalTexts& texts) {
   app.add_option("--timeout", texts.timeout, "Longest wait for the daemon's answer, such as 30s")
       ->type_name("TIME")
       ->check(IsDuration());
-  app.add_option("-o,--output", texts.output, "table, wide (more columns) or json (stable keys)")
+  app.add_option("-o,--output", texts.output,
+                 "table, wide (more columns), json or yaml (stable keys)")
       ->type_name("FORMAT")
-      ->check(CLI::IsMember({"table", "wide", "json"}));
+      ->check(CLI::IsMember({"table", "wide", "json", "yaml"}).description(""));
+  app.add_flag(
+         "--watch{2s}", texts.again,
+         "Again every 2 s, or as --watch=TIME says, until Ctrl-C; of ps, show, gpus, ops, store")
+      ->check(IsDuration());
 }
 
 void ReadGlobals(const CLI::App& app, const GlobalTexts& texts, Globals& globals) {
@@ -62,6 +77,8 @@ void ReadGlobals(const CLI::App& app, const GlobalTexts& texts, Globals& globals
   if (texts.output == "table") globals.output = Output::kTable;
   if (texts.output == "wide") globals.output = Output::kWide;
   if (texts.output == "json") globals.output = Output::kJson;
+  if (texts.output == "yaml") globals.output = Output::kYaml;
+  if (!texts.again.empty()) globals.again = *ReadDuration(texts.again);
 }
 
 int FailToParse(const CLI::App& app, const CLI::ParseError& error, const Context& context) {
@@ -78,6 +95,24 @@ int FailToParse(const CLI::App& app, const CLI::ParseError& error, const Context
   absl::StrAppend(&message, "; `parkade", verb.empty() ? "" : " ", verb,
                   " --help` shows what there is");
   return context.Fail(verb, UsageError(message));
+}
+
+// Answers once or, with --watch, until it fails; a terminal shows the last answer alone.
+int Run(const Context& context, const std::function<int()>& verb) {
+  std::ostream& out = context.terminal.out;
+  std::optional<YamlOutput> yaml;
+  if (context.globals.output == Output::kYaml) yaml.emplace(out);
+  if (context.globals.again == absl::ZeroDuration()) return verb();
+  const bool clears = context.terminal.out_columns != 0 && !context.json();
+  for (;;) {
+    if (clears) out << kClear;
+    const int code = verb();
+    out.flush();
+    if (code != kExitOk) return code;
+    if (!out) return kExitFailed;  // main says why
+    absl::SleepFor(context.globals.again);
+    if (!clears && !context.json()) out << '\n';
+  }
 }
 
 }  // namespace
@@ -126,6 +161,7 @@ int RunCommandLine(std::vector<std::string> arguments, Terminal& terminal) {
   AddDoctor(app, context);
   AddPlan(app, context);
   AddCheckpoint(app, context);
+  AddCompletion(app, context);
 
   auto reversed = arguments;  // as the parser wants them
   std::reverse(reversed.begin(), reversed.end());
@@ -137,11 +173,17 @@ int RunCommandLine(std::vector<std::string> arguments, Terminal& terminal) {
     return FailToParse(app, error, context);
   }
   ReadGlobals(app, texts, context.globals);
-  if (has_command && !app.got_subcommand("run")) {
+  const std::string verb = app.get_subcommands().front()->get_name();
+  if (has_command && verb != "run" && verb != "complete") {
     return context.Fail("", UsageError("only `parkade run` takes a command after \"--\""));
   }
-  if (context.globals.nodes.empty()) return context.verb();
-  return FanOut(app.get_subcommands().front()->get_name(), arguments, context);
+  if (!texts.again.empty() && std::find(kLooking.begin(), kLooking.end(), verb) == kLooking.end()) {
+    return context.Fail(verb,
+                        UsageError(absl::StrCat("--watch is of ps, show, gpus, ops and store")));
+  }
+  return Run(context, [&] {
+    return context.globals.nodes.empty() ? context.verb() : FanOut(verb, arguments, context);
+  });
 }
 
 }  // namespace parkade::cli

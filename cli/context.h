@@ -23,7 +23,7 @@ struct Terminal {
   bool colour = false;     // only ever true when `out` is a terminal
 };
 
-enum class Output { kTable, kWide, kJson };
+enum class Output { kTable, kWide, kJson, kYaml };
 
 struct Globals {
   std::string runtime_dir = "/run/parkade";
@@ -35,6 +35,7 @@ struct Globals {
   int port = 0;                           // of those that are listed without one
   std::optional<absl::Duration> timeout;  // of the call to the daemon
   std::optional<Output> output;
+  absl::Duration again;  // the verb is run again after this, until it fails; zero: it is not
 };
 
 struct Context {
@@ -43,7 +44,8 @@ struct Context {
   std::vector<std::string> command;  // what stood after "--"
   std::function<int()> verb;         // set by the verb that the parser picks; gives the exit code
 
-  bool json() const { return globals.output == Output::kJson; }
+  // A document for programs; app.cc turns it into YAML where that is asked for.
+  bool json() const { return globals.output == Output::kJson || globals.output == Output::kYaml; }
   bool wide() const { return globals.output == Output::kWide; }
 
   // Prints the sentence for `status` to stderr and returns its exit code; see cli/error.h.

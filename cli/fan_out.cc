@@ -259,6 +259,13 @@ int FanOut(const std::string& verb, std::vector<std::string> arguments, const Co
   const auto nodes = NodesOf(context.globals.nodes, context.globals.port);
   if (!nodes.ok()) return context.Fail(verb, nodes.status());
   arguments = Without(arguments, {"--nodes", "--port"});
+  std::erase_if(arguments, [](const auto& word) {
+    return word == "--watch" || absl::StartsWith(word, "--watch=");
+  });
+  if (context.globals.output == Output::kYaml) {
+    arguments = Without(arguments, {"-o", "--output"});  // the answers are read here
+    arguments.insert(arguments.end(), {"-o", "json"});
+  }
   std::vector<Turn> turns;
   for (const std::string& node : *nodes) turns.push_back({node, {}, {}, false, {}});
   if (moves && !Has(arguments, "--dry-run")) return Move(verb, arguments, turns, context);

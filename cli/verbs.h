@@ -33,5 +33,6 @@ void AddTop(CLI::App& app, Context& context);
 void AddDoctor(CLI::App& app, Context& context);
 void AddPlan(CLI::App& app, Context& context);
 void AddCheckpoint(CLI::App& app, Context& context);
+void AddCompletion(CLI::App& app, Context& context);
 
 }  // namespace parkade::cli

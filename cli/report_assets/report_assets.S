@@ -1,13 +1,5 @@
 /* The files that make up the page of `parkade report --html`, inside the program; each ends with a NUL. */
-.macro file name, path
-  .globl \name
-  .hidden \name
-  .type \name, @object
-\name:
-  .incbin "\path"
-  .byte 0
-  .size \name, . - \name
-.endm
+#include "cli/embed.inc"
 
 .section .rodata
 file parkade_report_page, "cli/report_assets/report.html"

@@ -18,7 +18,8 @@ VERSION = re.search(r"project\(parkade VERSION ([\d.]+)", (TREE / "CMakeLists.tx
 NAMES = ["libparkade", "libparkade-dev", "parkade", "parkaded", "python3-parkade"]
 # What people and scripts rely on.
 FILES = {
-    "parkade": ["usr/bin/parkade", "usr/share/man/man1/parkade.1.gz"],
+    "parkade": ["usr/bin/parkade", "usr/share/man/man1/parkade.1.gz", "usr/share/bash-completion/completions/parkade",
+                "usr/share/zsh/vendor-completions/_parkade", "usr/share/fish/vendor_completions.d/parkade.fish"],
     "parkaded": ["usr/sbin/parkaded", "etc/parkade/parkaded.toml", "lib/systemd/system/parkaded.service",
                  "usr/share/man/man5/parkaded.toml.5.gz", "usr/share/man/man8/parkaded.8.gz"],
     "libparkade": ["usr/lib/x86_64-linux-gnu/libparkade.so", "usr/lib/x86_64-linux-gnu/libparkade_torch_memory_saver.so"],

@@ -1,4 +1,6 @@
 // `parkade ps` against a daemon in software.
+#include <signal.h>
+
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
@@ -105,6 +107,20 @@ TEST_CASE("selectors reach the daemon as they were given") {
         std::vector<std::string>{"GPU-one", "GPU-x"});
   CHECK(selector.pids().empty());
   CHECK_FALSE(selector.all());
+}
+
+TEST_CASE("a watched answer comes again until it is interrupted or fails") {
+  FakeControl daemon;
+  *daemon.list_answer.add_processes() = MakeProcess(4711, v1::PROCESS_STATE_RUNNING);
+  Program program({PARKADE_COMMAND, "ps", "--watch=50ms", daemon.flag()});
+  CHECK(program.WaitForOutput("COMMAND"));
+  CHECK(program.WaitForOutput("\n\n PID"));
+  REQUIRE(kill(program.pid(), SIGINT) == 0);
+  CHECK(program.Wait().exit_code == 130);
+  const Outcome gone = RunCli({"ps", "--watch", "--runtime-dir", "/nonexistent"});
+  CHECK(gone.exit_code == kExitUnreachable);
+  CHECK(RunCli({"pause", "4711", "--watch", daemon.flag()}).exit_code == kExitUsage);
+  CHECK(RunCli({"ps", "--watch=never", daemon.flag()}).exit_code == kExitUsage);
 }
 
 TEST_CASE("a PID after --rank is a PID") {
