@@ -176,11 +176,12 @@ def tight(bench):
     with link(node, LINK_BYTES) as limit:
         for _ in range(bench.rounds):
             now.step()
+            both = limit("both")  # also waits until its memory is there
             with Peak(node, 1) as peak, HostPeak(node) as host:
                 seconds, results = hand(node, now, then, "--policy", "auto")
             now, then = then, now
             harness.holds(0 < host.bytes <= most, f"{host.bytes} bytes of pinned memory, {most} are allowed")
-            bench.add(name, f"handoff, {label}", limit=limit("both"), ours=2 * bytes_ / seconds / 1e9)
+            bench.add(name, f"handoff, {label}", limit=both, ours=2 * bytes_ / seconds / 1e9)
             bench.add(name, f"of it out to disk, {label}", unit="MiB", ours=sum(r["disk_bytes"] for r in results if r["state"] == "paused") / MIB)
             bench.add(name, f"most pinned memory, {label}", unit="MiB", limit=most / MIB, ours=host.bytes / MIB)
             bench.add(name, f"most HBM above one side, {label}", unit="MiB", ours=peak.above() / MIB)

@@ -130,8 +130,9 @@ class Job:
             f" most; held {self.kept >> 20} MiB; not ours: {foreign}", flush=True)
 
 
-def paused(node, count, options, label, program, *words, env, nccl=False):
-    """What the ranks computed through all pauses. `nccl`: their communicators live all the time."""
+def paused(node, count, options, label, program, *words, env=None, nccl=False, warnings=False):
+    """What the ranks computed through all pauses. `nccl`: their communicators live all the time; `warnings`: those of
+    the daemon are printed."""
     job = Job(node, count, program, *words, "--held", options.held, env=env)
     job.between_steps(options.held)
     if warnings:
