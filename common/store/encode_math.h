@@ -134,10 +134,11 @@ PARKADE_MATH uint16_t ToBf16(float x) {
 }
 
 // Finite `x` to one of the two neighbours, the farther from zero with a probability of its
-// distance; never to infinity.
+// distance; never to infinity. kNearest: as ToBf16, ties to even.
 PARKADE_MATH uint16_t ToBf16By(float x, uint32_t word) {
   const uint32_t bits = BitsOf(x);
-  uint32_t magnitude = ((bits & 0x7fffffffu) + (word >> 16)) >> 16;
+  const uint32_t added = word == kNearest ? 0x7fffu + (bits >> 16 & 1u) : word >> 16;
+  uint32_t magnitude = ((bits & 0x7fffffffu) + added) >> 16;
   if (magnitude > 0x7f7fu) magnitude = 0x7f7fu;
   return uint16_t((bits >> 16 & 0x8000u) | magnitude);
 }

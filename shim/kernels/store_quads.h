@@ -223,9 +223,10 @@ PARKADE_MATH void EncodeQuad(const StoreBucketArgs& b, uint32_t segment, const S
         reinterpret_cast<float*>(s.bytes)[at] = x;
         break;
       case kStoreBf16:
+        reinterpret_cast<uint16_t*>(s.bytes)[at] = store::ToBf16By(x, words[i]);
+        break;
       case kStoreBf16Nearest:
-        reinterpret_cast<uint16_t*>(s.bytes)[at] =
-            words[i] == store::kNearest ? store::ToBf16(x) : store::ToBf16By(x, words[i]);
+        reinterpret_cast<uint16_t*>(s.bytes)[at] = store::ToBf16(x);
         break;
       case kStoreFp16:
         reinterpret_cast<uint16_t*>(s.bytes)[at] = store::ToFp16(x);

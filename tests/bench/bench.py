@@ -18,9 +18,10 @@ from calls import calls  # noqa: E402
 from figures import Figures  # noqa: E402
 from handoffs import handoffs, tight  # noqa: E402
 from prewarmed import prewarmed  # noqa: E402
+from stores import stores  # noqa: E402
 from suites import SUITES  # noqa: E402
 
-ALL = {"calls": calls, **SUITES, "handoff": handoffs, "handoff-tight": tight, "prewarmed": prewarmed}
+ALL = {"calls": calls, **SUITES, "handoff": handoffs, "handoff-tight": tight, "prewarmed": prewarmed, "stores": stores}
 DEFAULT = ["host", "disk"]
 
 
@@ -80,6 +81,7 @@ def read_options():
     parser.add_argument("--suite", type=suites, default=DEFAULT, help=f"of {', '.join(ALL)}; several with commas (default: {','.join(DEFAULT)})")
     parser.add_argument("--rounds", type=positive, default=5)
     parser.add_argument("--chunk", type=size, default=256 << 20, help="host memory for staging, in the disk suites")
+    parser.add_argument("--elements", type=positive, help="suite stores: parameters (default: so that a step in fp32 moves 6 GB)")
     parser.add_argument("--json", type=new_file, metavar="FILE", help="also write the figures here")
     parser.add_argument("--peer-tms", type=library, metavar="LIBRARY", help="suite peer: torch_memory_saver's preload library (needs PyTorch)")
     parser.add_argument("--peer-checkpoint", action="store_true", help="suite peer: the driver's checkpoint call")

@@ -14,7 +14,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "node"))
 import harness  # noqa: E402
 
 BENCH = pathlib.Path(__file__).with_name("bench.py")
-SUITES = ["host", "segments", "disk", "chunks", "auto", "write-behind", "prefetch", "changed", "handoff", "handoff-tight", "prewarmed"]
+SUITES = ["host", "segments", "disk", "chunks", "auto", "write-behind", "prefetch", "changed", "handoff", "handoff-tight", "prewarmed", "stores"]
 
 
 def holds(condition, what):
@@ -44,6 +44,16 @@ def measures(folder):
         holds(figure["figure"] in done.stdout, f"{figure['figure']} in the table")
     with_ratio = [f for f in written["figures"] if f["suite"] == "disk"]
     holds(len(with_ratio) == 2 and all(f["ratio"] > 0 for f in with_ratio), f"ratios to the disk: {with_ratio}")
+    stores = {f["figure"]: f for f in written["figures"] if f["suite"] == "stores"}
+    for buckets in (32, 64):
+        for encoding in ("fp32", "bf16 moments", "lo16, bf16 moments", "lo16, q8 moments"):
+            step = stores[f"step, {encoding}, {buckets} buckets"]
+            holds(step["ratio"] > 0, f"ratio to the disk: {step}")
+            memory = stores[f"{encoding}, {buckets} buckets, device memory"]
+            holds(memory["ours"]["median"] > 0 and memory["ratio"] <= 1, f"device memory within its mark: {memory}")
+    holds(stores["step, fp32, 32 buckets in host memory"]["ratio"] > 0, "ratio to the link")
+    beside = stores["step, fp32, beside one thing after the other"]
+    holds(beside["ours"] and beside["peer"], f"ours and the peer: {beside}")
 
 
 def refuses(folder):
@@ -51,6 +61,7 @@ def refuses(folder):
         (["--suite", "hots"], "no suite hots"),
         (["--rounds", "0"], "'0'"),
         (["--chunk", "lots"], "'lots'"),
+        (["--elements", "0"], "'0'"),
         (["--json", f"{folder}/no/such/folder/f"], "no folder"),
         (["--suite", "peer"], "--peer-tms"),
         (["--suite", "peer", "--peer-tms", f"{folder}/none.so"], "no file"),

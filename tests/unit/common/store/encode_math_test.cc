@@ -64,6 +64,10 @@ TEST_CASE("bf16 goes there and back, to the nearest with ties to even") {
   CHECK(ToBf16(kMostFloat) == 0x7f80);
   CHECK(ToBf16By(kMostFloat, ~0u) == 0x7f7f);
   CHECK(ToBf16By(-kMostFloat, ~0u) == 0xff7f);
+  CHECK(ToBf16By(FloatOf(0x3f808000), kNearest) == 0x3f80);
+  CHECK(ToBf16By(FloatOf(0x3f818000), kNearest) == 0x3f82);
+  CHECK(ToBf16By(FloatOf(0x3f808001), kNearest) == 0x3f81);
+  CHECK(ToBf16By(kMostFloat, kNearest) == 0x7f7f);
 }
 
 TEST_CASE("a scale in bf16 is at or above the largest, and the next lower one is not") {
