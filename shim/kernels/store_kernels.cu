@@ -44,10 +44,21 @@ __device__ Place PlaceOf(u64 groups) {
   return {group < groups ? group : groups - 1, unsigned(thread % kTeam), group < groups};
 }
 
-__device__ void Found(const StoreBucketArgs& b, unsigned unfit, u64 sum) {
-  StoreFindings* const findings = reinterpret_cast<StoreFindings*>(b.findings);
-  if (unfit != 0) atomicAdd(&findings->unfit, unfit);
-  if (sum != 0) atomicAdd(reinterpret_cast<u64*>(&findings->weight_sum), sum);
+// Adds what the threads of a warp, who are all here, have found: once, since all warps of a bucket
+// add to the same words.
+template <typename T>
+__device__ void AddUp(T* at, T found) {
+  if (!__any_sync(kAll, found != 0)) return;
+  for (unsigned lane = 1; lane < 32; lane *= 2) found += __shfl_xor_sync(kAll, found, lane);
+  if (threadIdx.x % 32 == 0) atomicAdd(at, found);
+}
+
+__device__ StoreFindings* FindingsOf(const StoreBucketArgs& b) {
+  return reinterpret_cast<StoreFindings*>(b.findings);
+}
+
+__device__ u64* SumOf(const StoreBucketArgs& b) {
+  return reinterpret_cast<u64*>(&FindingsOf(b)->weight_sum);
 }
 
 // One segment's four values into its bytes; `weights`: they are what the weights follow.
@@ -76,7 +87,8 @@ __device__ void Save(const StoreBucketArgs& b, unsigned segment, const StorePiec
       }
     }
   }
-  if (place.mine) Found(b, unfit, sum);
+  AddUp(&FindingsOf(b)->unfit, place.mine ? unfit : 0);
+  AddUp(SumOf(b), sum);
 }
 
 }  // namespace
@@ -160,13 +172,12 @@ extern "C" __global__ void __launch_bounds__(PARKADE_STORE_THREADS)
 extern "C" __global__ void __launch_bounds__(PARKADE_STORE_THREADS)
     parkade_store_look(StoreBucketArgs b) {
   const Place place = PlaceOf(b.groups);
-  if (!place.mine) return;
   const StorePiece& piece = parkade::PieceOf(b, place.group);
   const StoreQuad quad =
       parkade::QuadOf(piece, place.group * parkade::store::kGroup + 4 * place.quad);
   unsigned non_finite = 0;
   u64 sum = 0;
-  for (unsigned i = quad.first; i < quad.last; ++i) {
+  for (unsigned i = quad.first; place.mine && i < quad.last; ++i) {
     const u64 index = parkade::IndexIn(piece, quad, i);
     if (piece.gradient != 0) {
       const float g = parkade::LoadTyped(piece.gradient, piece.gradient_type, index);
@@ -177,7 +188,6 @@ extern "C" __global__ void __launch_bounds__(PARKADE_STORE_THREADS)
                                         reinterpret_cast<const uint16_t*>(piece.weight)[index]);
     }
   }
-  StoreFindings* const findings = reinterpret_cast<StoreFindings*>(b.findings);
-  if (non_finite != 0) atomicAdd(&findings->non_finite, non_finite);
-  if (sum != 0) atomicAdd(reinterpret_cast<u64*>(&findings->weight_sum), sum);
+  AddUp(&FindingsOf(b)->non_finite, non_finite);
+  AddUp(SumOf(b), sum);
 }

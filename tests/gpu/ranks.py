@@ -120,7 +120,7 @@ class Job:
 
     def show_warnings(self):
         for pid in self.pids:
-            for warning in self._node.process(pid)["warnings"]:
+            for warning in self._node.json("show", pid)["process"]["warnings"]:
                 print(f"warning: {warning}", flush=True)
 
     def show(self, label):
