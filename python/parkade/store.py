@@ -15,7 +15,7 @@ from .store_structs import (
     StoreStats, sized,
 )
 
-_KEPT, _IN_MEMORY, _NEAREST, _PHASED = 1, 2, 4, 8
+_KEPT, _IN_MEMORY, _NEAREST, _PHASED, _MIXED = 1, 2, 4, 8, 16
 _CONVERT, _THIS_STEP = 1, 2
 _ZERO_MOMENTS = 1
 _TYPES = {"<f4": 1, "<f2": 3}
@@ -46,7 +46,8 @@ class Store:
     """One rank's store. Not thread-safe, but for `stats()`; closed by `close()` or as a context manager.
 
     Sizes are in bytes. `keep` of an earlier owner's close is taken over with `kept=True`. `directories`: absolute, none:
-    all is in host memory, up to `host_bytes`. Raises StoreError, ValueError and TypeError.
+    all is in host memory, up to `host_bytes`. `phased`: whether reads and writes take turns at the disk; without a word the
+    first steps try both. Raises StoreError, ValueError and TypeError.
     """
 
     def __init__(
@@ -54,7 +55,7 @@ class Store:
         segments: Sequence[Segment] = _DEFAULT, slots: int = 0, bucket_elements: int = 0, device_budget: int = 0,
         staging_bytes: int = 0, chunk_bytes: int = 0, host_bytes: int = 0, seed: int = 0,
         redundancy: Redundancy = Redundancy.INPLACE, kept: bool = False, in_memory: bool = False, nearest: bool = False,
-        phased: bool = False,
+        phased: bool | None = None,
     ) -> None:
         self._handle = ctypes.c_void_p()
         ours = library()
@@ -78,7 +79,7 @@ class Store:
                        gradient, weight_type, gradient_type)
         c_segments = (CSegment * max(len(segments), 1))(
             *(sized(CSegment, raw_group_bytes=s.raw_group_bytes, name=s.name.encode(), encoding=s.encoding.encode()) for s in segments))
-        flags = kept * _KEPT | in_memory * _IN_MEMORY | nearest * _NEAREST | phased * _PHASED
+        flags = kept * _KEPT | in_memory * _IN_MEMORY | nearest * _NEAREST | (phased is True) * _PHASED | (phased is False) * _MIXED
         options = sized(
             COptions, flags=flags, name=name.encode(), directories=_strings(directories), directory_count=len(directories),
             slots=slots, bucket_elements=bucket_elements, device_budget=device_budget, staging_bytes=staging_bytes,

@@ -2,17 +2,29 @@
 // time in turn, which suits disks that lose by a mixture.
 #pragma once
 
+#include <atomic>
+
 #include "common/mutex.h"
+#include "shim/stream/schedule_trial.h"
 
 namespace parkade::shim {
 
 class DiskTurn {
  public:
-  enum class Schedule : uint8_t { kMixed, kPhased };
+  enum class Schedule : uint8_t { kMixed, kPhased, kMeasured };
 
-  explicit DiskTurn(Schedule schedule) : phased_(schedule == Schedule::kPhased) {}
+  explicit DiskTurn(Schedule schedule)
+      : measures_(schedule == Schedule::kMeasured), phased_(schedule == Schedule::kPhased) {}
 
   bool phased() const { return phased_; }
+  // A step begins, or is whole where its bytes belong: kMeasured goes by what they take. A lane
+  // that is in the middle of a bucket ends it as it began.
+  void StepBegins(uint64_t step) {
+    if (measures_) phased_ = trial_.Begins(step, MonotonicNs());
+  }
+  void StepEnds(uint64_t step) {
+    if (measures_) trial_.Ends(step, MonotonicNs());
+  }
 
   // One lane's turn. One thread.
   class Share {
@@ -41,7 +53,9 @@ class DiskTurn {
   };
 
  private:
-  const bool phased_;
+  const bool measures_;
+  ScheduleTrial trial_;
+  std::atomic<bool> phased_;
   Mutex mu_;  // innermost
   CondVar changed_;
   bool taken_ GUARDED_BY(mu_) = false;

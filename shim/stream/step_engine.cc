@@ -141,6 +141,7 @@ Result<void> StepEngine::Begin(uint64_t step, CUstream stream, SlotKind kind) {
   const uint32_t count = fills ? std::min(slots_, 2u) : slots_;
   if (auto r = Ready(kind, count); !r.ok()) return r;
   if (auto r = work_->Upload(stream); !r.ok()) return r;
+  if (!fills) tools_->turn.StepBegins(step);
   if (auto r = ring_->Begin(step, count, fills); !r.ok()) return r;
   sheet_.Begins(step, device_bytes_);
   stream_ = stream;

@@ -39,8 +39,8 @@ Result<StepEngine::Options> ReadOptions(const parkade_store_options& o) {
   if (!IsTagName(options.name) || options.name.find('/') != std::string::npos) {
     return Bad("a store's name is 1 to 31 letters, digits and _ - . :");
   }
-  constexpr uint32_t kFlags =
-      PARKADE_STORE_KEPT | PARKADE_STORE_IN_MEMORY | PARKADE_STORE_NEAREST | PARKADE_STORE_PHASED;
+  constexpr uint32_t kFlags = PARKADE_STORE_KEPT | PARKADE_STORE_IN_MEMORY | PARKADE_STORE_NEAREST |
+                              PARKADE_STORE_PHASED | PARKADE_STORE_MIXED;
   if ((o.flags & ~kFlags) != 0) return Bad("an unknown flag");
   for (uint32_t i = 0; i < o.directory_count; ++i) {
     const char* const path = o.directories == nullptr ? nullptr : o.directories[i];
@@ -66,7 +66,13 @@ Result<StepEngine::Options> ReadOptions(const parkade_store_options& o) {
   if ((o.flags & PARKADE_STORE_KEPT) != 0) options.take = StoreFiles::Take::kKept;
   options.in_memory_too = (o.flags & PARKADE_STORE_IN_MEMORY) != 0;
   options.nearest = (o.flags & PARKADE_STORE_NEAREST) != 0;
-  if ((o.flags & PARKADE_STORE_PHASED) != 0) options.schedule = DiskTurn::Schedule::kPhased;
+  const bool phased = (o.flags & PARKADE_STORE_PHASED) != 0;
+  const bool mixed = (o.flags & PARKADE_STORE_MIXED) != 0;
+  if (phased && mixed)
+    return Bad("PARKADE_STORE_PHASED and PARKADE_STORE_MIXED exclude each other");
+  options.schedule = phased  ? DiskTurn::Schedule::kPhased
+                     : mixed ? DiskTurn::Schedule::kMixed
+                             : DiskTurn::Schedule::kMeasured;
   return options;
 }
 

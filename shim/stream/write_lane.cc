@@ -233,6 +233,7 @@ Result<void> WriteLane::Written(const StreamJob& job, const store::BucketState& 
   if (tools_.state != nullptr) {
     if (auto r = tools_.state->CommitStep(); !r.ok()) return r;
   }
+  tools_.turn.StepEnds(job.step);
   // First, so that who has waited for the step finds it.
   tools_.sheet.Commits(job.step, tools_.read_bytes, tools_.written_bytes);
   ring_.HasCommitted(job.step);

@@ -74,7 +74,7 @@ parkade_store* Open(const StoreAsked& asked) {
                            std::to_string(asked.buckets) + (asked.phased ? "-p" : "");
   parkade_store_options options = {};
   options.struct_size = sizeof options;
-  options.flags = asked.phased ? PARKADE_STORE_PHASED : 0;
+  options.flags = asked.phased ? PARKADE_STORE_PHASED : PARKADE_STORE_MIXED;
   options.name = name.c_str();
   options.directories = &asked.directory;
   options.directory_count = host ? 0 : 1;

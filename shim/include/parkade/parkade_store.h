@@ -72,7 +72,8 @@ enum {
   PARKADE_STORE_KEPT = 1,      /* open: take over what a store of that name has kept */
   PARKADE_STORE_IN_MEMORY = 2, /* open: tmpfs is no mistake */
   PARKADE_STORE_NEAREST = 4,   /* open: no stochastic rounding */
-  PARKADE_STORE_PHASED = 8     /* open: reads and writes take turns at the disk */
+  PARKADE_STORE_PHASED = 8,    /* open: reads and writes take turns at the disk */
+  PARKADE_STORE_MIXED = 16     /* open: never; without either, the first steps try both */
 };
 
 enum {

@@ -82,7 +82,8 @@ TEST_CASE("state in host memory, all or the first buckets, is the same state") {
 
 TEST_CASE("threads in io_uring's place, turns at the disk and spare files change no bit") {
   for (const auto redundancy : {store::Redundancy::kRotate, store::Redundancy::kShadow}) {
-    for (const auto schedule : {DiskTurn::Schedule::kMixed, DiskTurn::Schedule::kPhased}) {
+    for (const auto schedule :
+         {DiskTurn::Schedule::kMixed, DiskTurn::Schedule::kPhased, DiskTurn::Schedule::kMeasured}) {
       StreamProcess p;
       auto options = p.Options();
       options.redundancy = redundancy;
