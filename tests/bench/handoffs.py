@@ -36,22 +36,18 @@ class Links:
         return len(found) * min(found)  # the last one's end is the end
 
 
-class Peak:
-    """The least free memory that the driver shows of each GPU, looked at every 5 ms while it is entered."""
+class Watcher:
+    """Calls `look` every 5 ms while it is entered, on a thread of its own; `look` is made there by `open`."""
 
-    def __init__(self, node, gpus):
-        self._node, self._gpus = node, range(gpus)
+    def __init__(self):
         self._ended = threading.Event()
 
-    def _free(self):
-        return [self._node.gpu_free(gpu) for gpu in self._gpus]
-
     def _watch(self):
-        while not self._ended.wait(SAMPLE_S):
-            self._least = list(map(min, self._least, self._free()))
+        with self.open() as look:
+            while not self._ended.wait(SAMPLE_S):
+                look()
 
     def __enter__(self):
-        self._before = self._least = self._free()
         self._thread = threading.Thread(target=self._watch)
         self._thread.start()
         return self
@@ -60,9 +56,46 @@ class Peak:
         self._ended.set()
         self._thread.join()
 
+
+class Peak(Watcher):
+    """The least free memory that the driver shows of each GPU."""
+
+    def __init__(self, node, gpus):
+        super().__init__()
+        self._node, self._gpus = node, range(gpus)
+
+    def _free(self):
+        return [self._node.gpu_free(gpu) for gpu in self._gpus]
+
+    def _look(self):
+        self._least = list(map(min, self._least, self._free()))
+
+    def open(self):
+        return contextlib.nullcontext(self._look)
+
+    def __enter__(self):
+        self._before = self._least = self._free()
+        return super().__enter__()
+
     def above(self):
         """Bytes that were in use at most beside what was when it was entered, on the GPU with the most."""
         return max(before - least for before, least in zip(self._before, self._least, strict=True))
+
+
+class HostPeak(Watcher):
+    """The most pinned memory that the shims of all processes had together."""
+
+    def __init__(self, node):
+        super().__init__()
+        self._node, self.bytes = node, 0
+
+    @contextlib.contextmanager
+    def open(self):
+        with python_package.load().Client(str(self._node.runtime)) as client:
+            yield lambda: self._look(client)
+
+    def _look(self, client):
+        self.bytes = max(self.bytes, sum(process.host_pool_bytes for process in client.list_processes()))
 
 
 class Side:
@@ -137,28 +170,6 @@ def handoffs(bench):
     """With one GPU, then with all that the node has."""
     for gpus in sorted({1, len(bench.node.json("gpus")["gpus"])}):
         groups(bench, "handoff", gpus)
-
-
-class HostPeak:
-    """The most pinned memory that the shims of all processes had together, looked at every 5 ms while it is entered."""
-
-    def __init__(self, node):
-        self._node, self._ended = node, threading.Event()
-        self.bytes = 0
-
-    def _watch(self):
-        with python_package.load().Client(str(self._node.runtime)) as client:
-            while not self._ended.wait(SAMPLE_S):
-                self.bytes = max(self.bytes, sum(process.host_pool_bytes for process in client.list_processes()))
-
-    def __enter__(self):
-        self._thread = threading.Thread(target=self._watch)
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_):
-        self._ended.set()
-        self._thread.join()
 
 
 def tight(bench):
