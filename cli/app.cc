@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "cli/error.h"
 #include "cli/fan_out.h"
@@ -179,7 +180,7 @@ int RunCommandLine(std::vector<std::string> arguments, Terminal& terminal) {
   }
   if (!texts.again.empty() && std::find(kLooking.begin(), kLooking.end(), verb) == kLooking.end()) {
     return context.Fail(verb,
-                        UsageError(absl::StrCat("--watch is of ps, show, gpus, ops and store")));
+                        UsageError(absl::StrCat("--watch is of ", absl::StrJoin(kLooking, ", "))));
   }
   return Run(context, [&] {
     return context.globals.nodes.empty() ? context.verb() : FanOut(verb, arguments, context);

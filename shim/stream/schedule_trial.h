@@ -5,9 +5,8 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <iterator>
-#include <map>
 #include <optional>
+#include <utility>
 
 #include "common/mutex.h"
 
@@ -23,7 +22,7 @@ class ScheduleTrial {
     const MutexLock lock(mu_);
     if (chosen_) return *chosen_;
     const bool by_turns = begun_ % 2 != 0;
-    under_way_[step] = {now_ns, by_turns, begun_ != 0};
+    under_way_[step % 2] = {step, now_ns, by_turns, begun_ != 0};
     ++begun_;
     return by_turns;
   }
@@ -31,17 +30,13 @@ class ScheduleTrial {
   // It is whole where its bytes belong. One that never is counts for nothing.
   void Ends(uint64_t step, uint64_t now_ns) EXCLUDES(mu_) {
     const MutexLock lock(mu_);
-    const auto at = under_way_.find(step);
-    if (at == under_way_.end() || chosen_) return;
-    const Step ended = at->second;
-    under_way_.erase(under_way_.begin(), std::next(at));
-    if (!ended.counts) return;
+    const Step ended = std::exchange(under_way_[step % 2], {});
+    if (chosen_ || ended.number != step || !ended.counts) return;
     Kind& kind = kinds_[ended.by_turns];
     kind.least_ns = std::min(kind.least_ns, now_ns - ended.begun_ns);
     ++kind.timed;
     if (kinds_[0].timed < kTimed || kinds_[1].timed < kTimed) return;
     chosen_ = kinds_[1].least_ns < kinds_[0].least_ns;
-    under_way_.clear();
   }
 
   // Once it is decided.
@@ -52,8 +47,8 @@ class ScheduleTrial {
 
  private:
   struct Step {
-    uint64_t begun_ns;
-    bool by_turns, counts;
+    uint64_t number = 0, begun_ns = 0;
+    bool by_turns = false, counts = false;
   };
   struct Kind {
     uint64_t least_ns = UINT64_MAX;
@@ -62,8 +57,9 @@ class ScheduleTrial {
 
   mutable Mutex mu_;  // innermost
   uint64_t begun_ GUARDED_BY(mu_) = 0;
-  std::map<uint64_t, Step> under_way_ GUARDED_BY(mu_);  // by number
-  std::array<Kind, 2> kinds_ GUARDED_BY(mu_);           // at once, by turns
+  // By number: a step begins when the one before the last is whole, since it reads what that wrote.
+  std::array<Step, 2> under_way_ GUARDED_BY(mu_);
+  std::array<Kind, 2> kinds_ GUARDED_BY(mu_);  // at once, by turns
   std::optional<bool> chosen_ GUARDED_BY(mu_);
 };
 

@@ -70,9 +70,10 @@ Result<StepEngine::Options> ReadOptions(const parkade_store_options& o) {
   const bool mixed = (o.flags & PARKADE_STORE_MIXED) != 0;
   if (phased && mixed)
     return Bad("PARKADE_STORE_PHASED and PARKADE_STORE_MIXED exclude each other");
-  options.schedule = phased  ? DiskTurn::Schedule::kPhased
-                     : mixed ? DiskTurn::Schedule::kMixed
-                             : DiskTurn::Schedule::kMeasured;
+  options.schedule = phased ? DiskTurn::Schedule::kPhased
+                     : mixed || o.directory_count == 0
+                         ? DiskTurn::Schedule::kMixed  // there is no disk to measure
+                         : DiskTurn::Schedule::kMeasured;
   return options;
 }
 
